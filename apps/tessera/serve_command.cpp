@@ -4,6 +4,35 @@
 
 namespace tessera::apps {
 
+namespace {
+
+void add_verify(CLI::App& verb, ServeArguments& arguments) {
+  CLI::App* const verify = verb.add_subcommand("audit-verify", "Check the chain of an audit log");
+  verify->add_option("file", arguments.audit_files, "Audit logs, oldest first: audit.log.1 audit.log.2 audit.log")
+      ->type_name("FILE")
+      ->required();
+  verify->add_flag("--json", arguments.json, "Print the verdict as JSON");
+  verify->callback([&arguments] { arguments.verifies = true; });
+  verify->footer("Exit code 1 and the first wrong line where the log was changed.");
+}
+
+void add_health(CLI::App& verb, ServeArguments& arguments) {
+  CLI::App* const health = verb.add_subcommand("health", "Ask a running server whether it is ready");
+  health->add_option("url", arguments.health_url, "Where to ask (http://127.0.0.1:8000/v2/health/ready)")
+      ->type_name("URL");
+  health
+      ->add_option("--authorities", arguments.authorities,
+                   "PEM file of those who sign the server's certificate, instead of those that the system trusts")
+      ->type_name("FILE");
+  health->add_flag("--any-certificate", arguments.accepts_any_certificate,
+                   "Do not check the server's certificate: for a server on this machine");
+  health->add_option("--timeout", arguments.timeout_s, "Time to wait for an answer (2s)")->transform(duration());
+  health->callback([&arguments] { arguments.asks_health = true; });
+  health->footer("Exit code 1 where the server does not answer or is not ready: for the health checks of containers.");
+}
+
+}  // namespace
+
 void add_serve_command(CLI::App& verb, ServeArguments& arguments) {
   verb.add_option("repository", arguments.repository,
                   "A folder of models (NAME/VERSION/model.onnx, NAME/config.pbtxt), or one model file");
@@ -27,19 +56,15 @@ void add_serve_command(CLI::App& verb, ServeArguments& arguments) {
   suggest(verb.add_option("--log-level", arguments.log_level, "What is logged on standard error")->type_name("LEVEL"),
           {"debug", "info", "warning", "error"});
   verb.add_flag("--json", arguments.json, "Print the addresses, or the verdict, as JSON");
-  CLI::App* const verify = verb.add_subcommand("audit-verify", "Check the chain of an audit log");
-  verify->add_option("file", arguments.audit_files, "Audit logs, oldest first: audit.log.1 audit.log.2 audit.log")
-      ->type_name("FILE")
-      ->required();
-  verify->add_flag("--json", arguments.json, "Print the verdict as JSON");
-  verify->callback([&arguments] { arguments.verifies = true; });
-  verify->footer("Exit code 1 and the first wrong line where the log was changed.");
+  add_health(verb, arguments);
+  add_verify(verb, arguments);
   verb.footer(
       "Examples:\n"
       "  tessera serve model.onnx\n"
       "  tessera serve models/ --http 0.0.0.0:8000 --config server.toml\n"
       "  curl -s localhost:8000/v2/models/model/infer -d '{\"inputs\": [{\"name\": \"x\", \"datatype\": \"FP32\",\n"
       "    \"shape\": [1, 2], \"data\": [1, 2]}]}'\n"
+      "  tessera serve health\n"
       "  tessera serve audit-verify audit.log\n\n"
       "Speaks the Open Inference Protocol v2 over HTTP and gRPC, as Triton's clients do; http://localhost:8000 is a\n"
       "page that shows the server at work. SIGTERM drains, SIGHUP reads the models anew.");

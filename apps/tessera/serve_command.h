@@ -14,6 +14,10 @@ struct ServeArguments {
   std::optional<double> poll_s, drain_s;
   std::optional<int> threads;
   bool json = false;
+  // tessera serve health
+  bool asks_health = false, accepts_any_certificate = false;
+  std::string health_url = "http://127.0.0.1:8000/v2/health/ready", authorities;
+  double timeout_s = 2;
   // tessera serve audit-verify
   bool verifies = false;
   std::vector<std::string> audit_files;

@@ -8,6 +8,7 @@
 
 #include "serve/core/audit_log.h"
 #include "serve/core/log.h"
+#include "serve/http/client.h"
 #include "serve/program/server_program.h"
 #include "serve/protocol/response_encoder.h"
 #include "serve_command.h"
@@ -38,6 +39,20 @@ int verify(const ServeArguments& arguments) {
     fmt::print("{{\"whole\":true,\"lines\":{},\"last_hash\":{}}}\n", lines, serve::json_text(previous));
   else fmt::print("the chain of {} lines is whole, and ends with {}\n", lines, previous);
   return 0;
+}
+
+int ask_health(const ServeArguments& arguments) {
+  const serve::HttpEndpoint endpoint = serve::parse_http_endpoint(arguments.health_url);
+  serve::HttpClient client(
+      endpoint, {.authorities = arguments.authorities, .accepts_any_certificate = arguments.accepts_any_certificate});
+  try {
+    const int status = client.get(arguments.timeout_s);
+    if (status == 200) return fmt::print("ready\n"), 0;
+    fmt::print(stderr, "tessera: {} answers with the status {}\n", arguments.health_url, status);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tessera: {} does not answer: {}\n", arguments.health_url, error.what());
+  }
+  return 1;
 }
 
 serve::ServerOptions options_of(const ServeArguments& arguments) {
@@ -85,6 +100,7 @@ int run(CLI::App& app, const ServeArguments& arguments, int argc, char** argv) {
     return code == 0 ? 0 : exit_code(ErrorKind::invalid_argument);
   }
   if (arguments.verifies) return verify(arguments);
+  if (arguments.asks_health) return ask_health(arguments);
   const serve::ServerOptions options = options_of(arguments);
   serve::run_server(options, [&](const serve::ServerPorts& ports) { print_addresses(options, ports, arguments.json); });
   return 0;

@@ -48,10 +48,19 @@ class Deploy(server.WithServer):
 
     def test_the_options_of_the_unit_and_the_container_are_accepted(self):
         unit = re.search(r"ExecStart=\S+ serve (.*)", (DEPLOY / "tessera-serve.service").read_text())[1]
-        container = " ".join(json.loads(re.search(r"CMD (\[.*\])", (DEPLOY / "Containerfile").read_text())[1]))
+        container = " ".join(json.loads(re.search(r"^CMD (\[.*\])", (DEPLOY / "Containerfile").read_text(), re.M)[1]))
         shown = subprocess.run([server.program, "serve", "--help"], capture_output=True, text=True, timeout=60)
         for option in re.findall(r"--[\w-]+", unit + " " + container):
             self.assertIn(option, shown.stdout)
+
+    def test_the_health_check_of_the_container_tells_a_ready_server(self):
+        text = (DEPLOY / "Containerfile").read_text()
+        check = json.loads(re.search(r"^HEALTHCHECK .*\\\n +CMD (\[.*\])", text, re.M)[1])
+        self.assertEqual(check, ["/usr/local/bin/tessera", "serve", "health"])
+        for port, code in ((self.server.port, 0), (9, 1)):  # at port 9 (discard) nobody answers
+            done = subprocess.run([server.program, "serve", "health", f"http://127.0.0.1:{port}/v2/health/ready"],
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (code, "" if code else "ready\n"), done.stderr)
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "the program systemd-analyze checks the unit")
     def test_the_unit_is_valid(self):
