@@ -23,8 +23,10 @@ if(TESSERA_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(tessera_options INTERFACE -Wno-deprecated-declarations)
 endif()
 if(TESSERA_SANITIZE)
-  target_compile_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer
-                                                   -fno-sanitize-recover=all)
+  # Not where a target says so: see TESSERA_SANITIZE_KERNELS.
+  set(flags -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_compile_options(tessera_options INTERFACE
+                         "$<$<NOT:$<BOOL:$<TARGET_PROPERTY:TESSERA_UNSANITIZED>>>:${flags}>")
   target_link_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE})
 endif()
 if(TESSERA_FUZZ)

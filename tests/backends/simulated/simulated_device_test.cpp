@@ -85,10 +85,10 @@ TEST(SimulatedDevice, TakesTheTimeThatTheCostModelPredicts) {
 
 TEST(SimulatedDevice, CopiesOfOneStreamOverlapKernelsOfAnother) {
   const SimulatedDevice& device = new_device();
-  const DeviceCall call(device, product(64, 64, 64));
+  const DeviceCall computed_call(device, product(64, 64, 64)), copied_call(device, product(64, 64, 64));
   const auto computing = device.make_stream(), copying = device.make_stream();
-  for (int i = 0; i < 10; ++i) call.enqueue(*computing);
-  call.copy_inputs(*copying);
+  for (int i = 0; i < 10; ++i) computed_call.enqueue(*computing);
+  copied_call.copy_inputs(*copying);  // not what the other stream reads meanwhile
   const auto computed = device.make_event(), copied = device.make_event();
   computing->record(*computed);
   copying->record(*copied);
