@@ -71,12 +71,12 @@ Attachment* Attachment::of_process() {
 }
 
 std::int64_t Attachment::begin_run() {
-  const std::int64_t now_ns = now();
   const std::lock_guard lock(mutex_);
+  const std::int64_t now_ns = now();
   Connection* const connection = connection_.load();
-  if (active_runs_++ == 0) arrival_ns_ = now_ns;
+  arrivals_.push_back(now_ns);
   if (connection == nullptr) return now_ns;
-  if (active_runs_ == 1) connection->slot->arrival_ns = now_ns;
+  if (arrivals_.size() == 1) connection->slot->arrival_ns = now_ns;
   ++connection->slot->runs_begun;
   settle();
   if (activity_ != Activity::waits) kick(*connection, job_.goal_ns > 0);
@@ -85,7 +85,8 @@ std::int64_t Attachment::begin_run() {
 
 void Attachment::end_run(std::int64_t arrival_ns, bool failed) {
   const std::lock_guard lock(mutex_);
-  --active_runs_;
+  const bool was_oldest = arrivals_.front() == arrival_ns;
+  arrivals_.erase(std::ranges::find(arrivals_, arrival_ns));
   Connection* const connection = connection_.load();
   if (connection == nullptr) return;
   Slot& slot = *connection->slot;
@@ -96,9 +97,10 @@ void Attachment::end_run(std::int64_t arrival_ns, bool failed) {
   if (failed) ++slot.runs_failed;
   if (job_.goal_ns > 0 && took_ns > job_.goal_ns) ++slot.goal_misses;
   slot.runs_ended = number + 1;
+  // Where runs overlap there is always one in progress, so this is how the daemon sees that one has ended.
+  if (was_oldest && !arrivals_.empty()) slot.arrival_ns = arrivals_.front();
   settle();
-  if (job_.goal_ns > 0) kick(*connection, true);
-  else if (active_runs_ == 0 && (*connection->board)->waiting.load() != 0) kick(*connection, true);
+  if (job_.goal_ns > 0 || (was_oldest && (*connection->board)->waiting.load() != 0)) kick(*connection, true);
 }
 
 bool Attachment::is_allowed() {
@@ -143,7 +145,7 @@ void Attachment::settle() {
   Connection* const connection = connection_.load();
   if (connection == nullptr) return;
   Activity next = Activity::computes;
-  if (active_runs_ == 0) next = Activity::idle;
+  if (arrivals_.empty()) next = Activity::idle;
   else if (connection->slot->granted.load() == 0) next = Activity::waits;
   else if ((*connection->board)->active_above(job_.priority) != 0) next = Activity::held;
   if (next != activity_ || next != connection->slot->activity.load(std::memory_order_relaxed)) state(*connection, next);

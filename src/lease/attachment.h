@@ -86,10 +86,9 @@ class Attachment final : public base::OutsideDemand {
   std::mutex mutex_;
   std::atomic<Connection*> connection_{nullptr};          // null: alone
   std::vector<std::unique_ptr<Connection>> connections_;  // former ones too: a thread may still look at one
-  int active_runs_ = 0;
+  std::vector<std::int64_t> arrivals_;                    // of the runs in progress, the oldest first
   Activity activity_ = Activity::idle;
   std::int64_t kicked_ns_ = 0;
-  std::int64_t arrival_ns_ = 0;
   std::string refusal_;  // the latest that was told
 
   std::mutex exchange_mutex_;

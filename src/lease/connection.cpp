@@ -79,9 +79,9 @@ bool Attachment::try_attach() {
     Slot& slot = *connection->slot;
     connections_.push_back(std::move(connection));
     activity_ = Activity::idle;
-    if (active_runs_ > 0) {
-      slot.arrival_ns = arrival_ns_;
-      slot.runs_begun += static_cast<std::uint64_t>(active_runs_);
+    if (!arrivals_.empty()) {
+      slot.arrival_ns = arrivals_.front();
+      slot.runs_begun += arrivals_.size();
     }
     connection_ = connections_.back().get();
     settle();

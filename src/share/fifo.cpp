@@ -9,7 +9,9 @@ class Fifo final : public Policy {
   bool goes_by_runs() const override { return true; }
   Run* next(const DeviceState& device) override {
     if (device.runs.empty()) return nullptr;
-    Run* const first = device.runs.front();
+    // One that arrived before the run in progress may have become known since.
+    const auto begun = std::ranges::find_if(device.runs, &Run::started);
+    Run* const first = begun != device.runs.end() ? *begun : device.runs.front();
     return first->waits ? first : nullptr;
   }
 };

@@ -160,12 +160,13 @@ void LeaseKeeper::tell_what_is_wanted() {
 }
 
 void LeaseKeeper::arrive(Lessee& job, std::int64_t now_ns) {
+  // A claim of the process: neither in the future nor before its former run or before it was there.
+  const std::int64_t least_ns = std::min(std::max(job.run.arrival_ns, job.attached_ns), now_ns);
   job.present = true;
   job.seen_arrival_ns = slot_of(job).arrival_ns.load();
   job.run = Run{};
   job.run.owner = &job;
-  // A claim of the process: neither in the future nor before it was there.
-  job.run.arrival_ns = std::clamp(job.seen_arrival_ns, job.attached_ns, now_ns);
+  job.run.arrival_ns = std::clamp(job.seen_arrival_ns, least_ns, now_ns);
   job.run.left_ns = static_cast<std::int64_t>(job.mean_ns);
   job.run.step_ns = std::min(job.run.left_ns, kTermNs);
   job.term_start_ns = job.step_ns = job.moved_ns = now_ns;
@@ -259,8 +260,9 @@ void LeaseKeeper::revoke(Lessee& job) {
   slot_of(job).granted = 0;
 }
 
-// Whether a run waits that the policy might let compute in this one's place.
+// Whether a run waits that the policy might let compute in this one's place before this one has ended.
 bool LeaseKeeper::is_contested(const Lessee& job) const {
+  if (scheduler_.goes_by_runs()) return false;
   return std::ranges::any_of(jobs_, [&](const Lessee& other) {
     return other.present && other.run.waits && (!scheduler_.puts_classes_first() || other.priority() >= job.priority());
   });

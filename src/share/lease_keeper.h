@@ -1,9 +1,10 @@
 // The jobs of other processes under the scheduler: it reads from the board what they do, tells the scheduler, and
 // writes to the board who may compute.
 //
-// A run of the scheduler is the time in which a process has runs in progress. Its steps are terms: a job computes until
-// the policy wants another one to, at least kTermNs. A job that is idle keeps a standing grant, if the policy would let
-// it begin at once: then its next run begins without asking.
+// A run of the scheduler is the time in which a process has runs in progress; where the policy serves whole runs, or
+// the job has a goal, it ends with the oldest of them, and the process's next one arrived when the oldest of the others
+// did. Its steps are terms: a job computes until the policy wants another one to, at least kTermNs. A job that is idle
+// keeps a standing grant, if the policy would let it begin at once: then its next run begins without asking.
 #pragma once
 
 #include <sys/types.h>

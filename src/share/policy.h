@@ -39,7 +39,7 @@ struct JobState {
 };
 
 struct Run {
-  std::int64_t number = 0;  // in order of arrival
+  std::int64_t number = 0;  // no other run has it
   JobState* job = nullptr;
   std::int64_t arrival_ns = 0;
   std::int64_t left_ns = 0;  // predicted device time to its end, the step included
@@ -62,7 +62,7 @@ struct DeviceState {
   std::int64_t memory_bytes = 0;  // 0: not bounded
   // Whether a step gives way to one of a higher class while it computes, as on the CPU between two chunks.
   bool preempts = false;
-  std::deque<Run*> runs;  // in order of arrival
+  std::deque<Run*> runs;  // in order of their arrival_ns
 
   // Whether no step computes that the run would have to wait for: any, or where the device preempts, any that is not
   // of a lower class.

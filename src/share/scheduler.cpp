@@ -1,5 +1,7 @@
 #include "share/scheduler.h"
 
+#include <algorithm>
+
 #include "base/assert.h"
 
 namespace tessera::share {
@@ -49,7 +51,8 @@ void Scheduler::arrive(Run& run, JobState& job, std::int64_t now_ns) {
   run.number = ++arrivals_;
   run.job = &job;
   ++job.runs;
-  device_.runs.push_back(&run);
+  const auto later = std::ranges::upper_bound(device_.runs, run.arrival_ns, {}, &Run::arrival_ns);
+  device_.runs.insert(later, &run);
   policy_->run_arrived(device_, run);
 }
 

@@ -24,6 +24,7 @@ class Scheduler {
   void remove_job(JobState& job);
 
   // The run's arrival, its prediction and mean demand stand in `run`; it gets its number. It must live until end_run.
+  // It may have arrived before runs that are known already.
   void arrive(Run& run, JobState& job, std::int64_t now_ns);
   // The run's step and demand stand in it.
   void ask(Run& run, std::int64_t now_ns);

@@ -40,9 +40,9 @@ class Daemons : public testing::Test {
     stop();
     std::filesystem::remove_all(folder_);
   }
-  void start() {
+  void start(const std::string& policy = "fair") {
     stop_ = std::make_unique<Cancellation>();
-    daemon_ = std::make_unique<Daemon>(DaemonOptions{.socket = socket_, .policy = "fair"});
+    daemon_ = std::make_unique<Daemon>(DaemonOptions{.socket = socket_, .policy = policy});
     thread_ = std::thread([this] { daemon_->serve(*stop_); });
   }
   void stop() {
@@ -95,6 +95,35 @@ TEST_F(Daemons, LetJobsOfAClassTakeTurns) {
   b.join();
   EXPECT_LT(together, steps / 5) << "steps beside steps of the other job: where the daemon grants the next turn before "
                                     "the former one has been given up";
+}
+
+// A training whose runs follow each other without a pause, on one thread or overlapping on several.
+TEST_F(Daemons, EndATurnOfFifoWithTheRunThatHasIt) {
+  stop();
+  start("fifo");
+  for (const std::size_t threads : {1u, 3u}) {
+    lease::Attachment training(job("training", Priority::background)), service(job("service", Priority::realtime));
+    std::atomic<bool> done{false};
+    std::atomic<int> training_runs{0}, computing{0}, together{0};
+    std::vector<std::thread> trainers;
+    for (std::size_t i = 0; i < threads; ++i)
+      trainers.emplace_back([&] {
+        for (; !done; ++training_runs) run(training, &computing, &together);
+      });
+    until([&] { return training_runs > 3; });
+    const int before = training_runs;
+    std::atomic<int> service_runs{0};
+    std::thread serving([&] {
+      for (; service_runs < 20; ++service_runs) run(service);
+      done = true;
+    });
+    until([&] { return done.load(); });
+    const int beside = training_runs - before;
+    done = true;
+    for (std::thread& trainer : trainers) trainer.join();
+    serving.join();
+    EXPECT_LE(beside, 20 * 4 * static_cast<int>(threads)) << "runs of the training while 20 others came, one by one";
+  }
 }
 
 TEST_F(Daemons, MayGoAndComeWhileJobsRun) {

@@ -138,6 +138,33 @@ TEST(LeaseKeeper, EndsATermWhenAnotherJobOfTheClassWaits) {
   EXPECT_FALSE(board.granted(one));
 }
 
+TEST(LeaseKeeper, EndsATurnOfFifoWithTheOldestOfRunsThatOverlap) {
+  Board board("fifo");
+  const int training = board.add("training", Priority::background), other = board.add("other", Priority::standard);
+  board.run(training);
+  const std::int64_t second_ns = board.now_ns + kMs, third_ns = board.now_ns + 3 * kMs;
+  board.look_after(2 * kMs);
+  board.run(other);
+  board.look_after(2 * kMs);
+  EXPECT_FALSE(board.granted(other));
+  board.slot(training).arrival_ns = second_ns;  // its first run has ended
+  board.look_after(kMs);
+  EXPECT_FALSE(board.granted(other)) << "the next of the training came before";
+  EXPECT_TRUE(board.granted(training));
+  board.slot(training).arrival_ns = third_ns;
+  board.look_after(kMs);
+  EXPECT_TRUE(board.granted(other));
+  EXPECT_FALSE(board.granted(training));
+  board.run(training);
+  board.run(other);
+  board.look_after(20 * kMs);
+  EXPECT_TRUE(board.granted(other)) << "its run has not ended";
+  board.end(other);
+  board.look_after(kMs);
+  board.look_after(kMs);  // it has not come back at once
+  EXPECT_TRUE(board.granted(training));
+}
+
 TEST(LeaseKeeper, GivesDeviceTimeByWeightWhateverAProcessClaims) {
   Board board("fair");
   const int small = board.add("small", Priority::standard, 0, 30),
