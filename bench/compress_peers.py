@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Full int8 by `tessera quantize` beside onnxruntime.quantization (static, best of its settings), NNCF and OpenVINO.
 
+compress_peers.py --setup        # once: .venv-compress-peers with the pinned NNCF and OpenVINO
 compress_peers.py [--tessera PROGRAM] [--work FOLDER] [--nncf PYTHON] [--tasks NAME,…] [--json FILE]
 
 Each quantises the same model with the same calibration data and its default settings, onnxruntime with all of
@@ -8,9 +9,11 @@ SETTINGS, of which the best on held-out data counts. Metrics are computed by onn
 programs from Tessera's file, in interleaved runs with two threads. Nets are trained in the work folder when they are
 not there.
 
---nncf names a Python with nncf, openvino and onnx (a virtual environment of its own); without it these columns are left
-out. The column nncf is the ONNX file that NNCF writes, in onnxruntime; openvino is the model that NNCF makes for
-OpenVINO, run there; ours/ov is Tessera's file, run in OpenVINO. Needs numpy, onnx and onnxruntime.
+--nncf names a Python with nncf, openvino and onnx; without it that of .venv-compress-peers is taken, and where there is
+none these columns are left out. The column nncf is the ONNX file that NNCF writes, in onnxruntime; openvino is the
+model that NNCF makes for OpenVINO, run there; ours/ov is Tessera's file, run in OpenVINO. What is not in integers
+OpenVINO computes in float32, as the others do: its default on processors with bfloat16 is that, in which magika as it
+is names another type for 11% of the files. Needs numpy, onnx and onnxruntime.
 """
 
 import argparse
@@ -23,6 +26,7 @@ import pickle
 import subprocess
 import sys
 import time
+import venv
 
 import numpy as np
 import onnx
@@ -31,6 +35,8 @@ from onnxruntime import quantization
 from onnxruntime.quantization import shape_inference
 
 import compress_tasks
+
+VENV = compress_tasks.ROOT / ".venv-compress-peers"
 
 SETTINGS = [{"calibrate_method": method, "per_channel": per_channel}
             for method in (quantization.CalibrationMethod.MinMax, quantization.CalibrationMethod.Percentile,
@@ -49,7 +55,7 @@ model, own, data, out = sys.argv[1:]
 calibration, held_out = pickle.load(open(data, "rb"))
 core = openvino.Core()
 def run(model):
-    compiled = core.compile_model(model, "CPU")
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     return [compiled(batch)[0] for batch in held_out]
 quantised = nncf.quantize(core.read_model(model), nncf.Dataset(calibration), subset_size=len(calibration))
 pickle.dump((run(quantised), run(core.read_model(own))), open(out, "wb"))
@@ -173,15 +179,26 @@ def measure(name, make, options):
     return result
 
 
+def set_up():
+    venv.create(VENV, with_pip=True)
+    subprocess.run([VENV / "bin/pip", "install", "--no-deps", "--require-hashes", "--disable-pip-version-check", "-r",
+                    compress_tasks.ROOT / "bench/compress-peers-requirements.txt"], check=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tessera", default=compress_tasks.ROOT / "build/release/apps/tessera/tessera",
                         type=pathlib.Path)
     parser.add_argument("--work", default=pathlib.Path("build/compress_peers"), type=pathlib.Path)
-    parser.add_argument("--nncf", help="a Python that has nncf and openvino")
+    parser.add_argument("--setup", action="store_true", help="make .venv-compress-peers, then stop")
+    parser.add_argument("--nncf", help="a Python that has nncf and openvino (default: that of --setup, if made)")
     parser.add_argument("--tasks", help="names, with commas between")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
+    if options.setup:
+        return set_up()
+    if options.nncf is None and (VENV / "bin/python").exists():
+        options.nncf = str(VENV / "bin/python")
     options.work = options.work.resolve()
     logging.disable(logging.WARNING)
     results = []
