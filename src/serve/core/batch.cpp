@@ -1,17 +1,31 @@
 #include "serve/core/batch.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "base/error.h"
 
 namespace tessera::serve {
-namespace {
 
-Tensor concatenate(std::span<const QueuedCall> batch, const std::string& name, std::int64_t rows) {
+// A tensor of this shape with any contents.
+Tensor Gatherer::room(const std::string& name, DType type, const Shape& shape) {
+  if (type == DType::string) return Tensor(type, shape);
+  std::shared_ptr<Tensor>& kept = kept_[name];
+  const std::int64_t bytes = byte_count(type, shape);
+  if (kept == nullptr || kept.use_count() > 1 || kept->bytes() < bytes) {
+    kept.reset();  // before the larger one is made
+    kept = std::make_shared<Tensor>(DType::u8, Shape{bytes});
+  }
+  // Whoever let go of the tensor last may have been another thread, which had read it until then.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return Tensor(type, shape, kept->mutable_raw(), kept);
+}
+
+Tensor Gatherer::concatenate(std::span<const QueuedCall> batch, const std::string& name, std::int64_t rows) {
   const Tensor& like = batch.front().inputs.find(name)->second.tensor();
   Shape shape = like.shape();
   shape[0] = rows;
-  Tensor joined(like.dtype(), shape);
+  Tensor joined = room(name, like.dtype(), shape);
   if (like.dtype() == DType::string) {
     auto next = joined.mutable_values<std::string>().begin();
     for (const QueuedCall& queued : batch) {
@@ -30,9 +44,7 @@ Tensor concatenate(std::span<const QueuedCall> batch, const std::string& name, s
   return joined;
 }
 
-}  // namespace
-
-NamedValues gather(std::span<const QueuedCall> batch) {
+NamedValues Gatherer::gather(std::span<const QueuedCall> batch) {
   if (batch.size() == 1) return batch.front().inputs;
   std::int64_t rows = 0;
   for (const QueuedCall& queued : batch) rows += queued.rows;

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "serve/core/batch.h"
 #include "serve/core/classification.h"
 #include "serve/core/log.h"
 #include "serve/core/served_model_options.h"
@@ -17,6 +16,7 @@ namespace {
 
 constexpr double kRetrySeconds = 0.5;
 constexpr std::int64_t kMostHere_ns = 3'000'000;  // that a run may hold the thread of its request
+constexpr std::chrono::seconds kKeepMemory{1};    // of batches, while no requests come
 constexpr std::uint64_t kLeastImportant = std::numeric_limits<std::uint64_t>::max();
 
 // Where the time of a request's batch went.
@@ -204,7 +204,8 @@ void ServedModel::run_here(QueuedCall queued, std::unique_lock<std::mutex> lock)
   lock.unlock();
   Batch batch;
   batch.push_back(std::move(queued));
-  run(std::move(batch));
+  Gatherer unused;  // for a request that is alone
+  run(std::move(batch), unused);
   lock.lock();
   --running_;
   if (queue_.size() > 0 || draining_) changed_.notify_all();
@@ -242,6 +243,7 @@ void ServedModel::refuse(const QueuedCall& queued, const Failure& failure) {
 }
 
 void ServedModel::work() {
+  Gatherer gatherer;
   std::unique_lock lock(mutex_);
   while (true) {
     if (running_ >= info_.settings.instances()) {  // a request's own thread computes
@@ -256,7 +258,8 @@ void ServedModel::work() {
     if (lapsed.empty() && batch.empty()) {
       if (queue_.size() == 0) {
         if (draining_) return;
-        changed_.wait(lock);
+        if (!gatherer.keeps_memory()) changed_.wait(lock);
+        else if (changed_.wait_for(lock, kKeepMemory) == std::cv_status::timeout) gatherer.release();
       } else {
         changed_.wait_for(lock, std::chrono::nanoseconds(std::max<std::int64_t>(queue_.look_again_ns() - now_ns(), 1)));
       }
@@ -274,7 +277,7 @@ void ServedModel::work() {
         refuse(queued, Failure(Reason::deadline_exceeded, "the deadline passed while the request waited"));
       else refuse(queued, Failure(Reason::unavailable, "the answer would come after the deadline", kRetrySeconds));
     }
-    if (!batch.empty()) run(std::move(batch));
+    if (!batch.empty()) run(std::move(batch), gatherer);
     lock.lock();
     --running_;
   }
@@ -288,14 +291,14 @@ NamedValues ServedModel::run_session(const Batch& batch, const NamedValues& inpu
   return job_.run(session_, inputs, options);
 }
 
-void ServedModel::run(Batch batch) {
+void ServedModel::run(Batch batch, Gatherer& gatherer) {
   const std::int64_t started_ns = now_ns();
   std::int64_t rows = 0;
   for (const QueuedCall& queued : batch) rows += queued.rows;
   NamedValues results;
   ExecutionTimes times;
   try {
-    const NamedValues inputs = gather(batch);
+    const NamedValues inputs = gatherer.gather(batch);
     const std::int64_t gathered_ns = now_ns();
     results = run_session(batch, inputs, rows);
     const std::int64_t done_ns = now_ns();
@@ -310,7 +313,7 @@ void ServedModel::run(Batch batch) {
     for (QueuedCall& queued : batch) {
       Batch alone;
       alone.push_back(std::move(queued));
-      run(std::move(alone));
+      run(std::move(alone), gatherer);
     }
     return;
   }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "serve/core/batch.h"
 #include "serve/core/request_queue.h"
 #include "serve/core/run_times.h"
 #include "serve/core/servable.h"
@@ -51,7 +52,7 @@ class ServedModel final : public Servable {
   NamedValues zeros(std::int64_t rows) const;
   void warm_up();
   void work();
-  void run(Batch batch);
+  void run(Batch batch, Gatherer& gatherer);
   void answer(const QueuedCall& queued, const NamedValues& results, std::int64_t rows, std::int64_t first,
               std::int64_t started_ns, ExecutionTimes times);
   void refuse(const QueuedCall& queued, const Failure& failure);
