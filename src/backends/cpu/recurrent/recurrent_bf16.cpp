@@ -91,7 +91,7 @@ class Bf16Products {
     });
   }
 
-  void recur(const std::byte* weights, std::int64_t direction, std::int64_t chunk, const Element* hidden,
+  void recur(const std::byte* weights, std::int64_t direction, std::int64_t chunk, RecurrentPart, const Element* hidden,
              float* to) const {
     const std::int64_t depth = hidden_stride(), columns = layer_.gates * layer_.units_of(chunk);
     const auto* r = reinterpret_cast<const Element*>(weights) +

@@ -22,7 +22,9 @@ class Float32Products {
     if (view.constant(1) != nullptr) w_ = pack(store, *view.constant(1), w_operand());
     if (view.constant(2) != nullptr) r_ = pack(store, *view.constant(2), r_operand());
     for (std::int64_t chunk = 0; chunk < layer.chunks(); ++chunk) {
-      steps_.emplace_back(GemmShape{layer.batch, layer.gates * layer.units_of(chunk), layer.hidden}, false, true);
+      const std::int64_t units = layer.units_of(chunk), apart = layer.resets_first ? 1 : 0;
+      steps_.emplace_back(GemmShape{layer.batch, (layer.gates - apart) * units, layer.hidden}, false, true);
+      if (layer.resets_first) candidates_.emplace_back(GemmShape{layer.batch, units, layer.hidden}, false, true);
     }
   }
 
@@ -53,9 +55,13 @@ class Float32Products {
              {.addend = bias, .addend_column_stride = 1});
   }
 
-  void recur(const std::byte* r, std::int64_t direction, std::int64_t chunk, const float* hidden, float* to) const {
-    const GemmF32& gemm = steps_[static_cast<std::size_t>(chunk)];
-    const GemmOperand right = packed(r, (direction * layer_.chunks() + chunk) * r_operand().part_bytes);
+  void recur(const std::byte* r, std::int64_t direction, std::int64_t chunk, RecurrentPart part, const float* hidden,
+             float* to) const {
+    const bool last = part == RecurrentPart::candidate;
+    const GemmF32& gemm = (last ? candidates_ : steps_)[static_cast<std::size_t>(chunk)];
+    const Operand operand = r_operand();
+    const GemmOperand right = packed(r, (direction * layer_.chunks() + chunk) * operand.part_bytes +
+                                            (last ? gemm_f32_right_bytes(layer_.hidden, operand.first_rows) : 0));
     const GemmF32::Split split = gemm.split(1);
     for (std::int64_t tile = 0; tile < split.tiles(); ++tile) {
       gemm.run(split, tile, GemmOperand::strided(hidden, layer_.hidden, 1), right, to, gemm.shape().n, {});
@@ -70,17 +76,27 @@ class Float32Products {
   }
 
  private:
-  // W or R, [directions, rows, columns], as right operands [columns, rows in chunk order]: W whole, R one a chunk.
+  // W or R, [directions, rows, columns], as right operands [columns, rows in chunk order]: W whole, R one a chunk, or
+  // two where rows of a part are multiplied apart.
   struct Operand {
     std::string_view name;
-    std::int64_t columns, parts, part_rows, part_bytes;
+    std::int64_t columns, parts, part_rows, first_rows, part_bytes;
   };
   Operand operand(std::string_view name, std::int64_t columns, std::int64_t parts) const {
     const std::int64_t part_rows = parts == 1 ? layer_.rows() : layer_.gates * layer_.units;
-    return {name, columns, parts, part_rows, gemm_f32_right_bytes(columns, part_rows)};
+    return {name, columns, parts, part_rows, part_rows, gemm_f32_right_bytes(columns, part_rows)};
   }
   Operand w_operand() const { return operand("recurrent_w", layer_.features, 1); }
-  Operand r_operand() const { return operand("recurrent_r", layer_.hidden, layer_.chunks()); }
+  Operand r_operand() const {
+    if (!layer_.resets_first) return operand("recurrent_r", layer_.hidden, layer_.chunks());
+    const std::int64_t units = layer_.units, hidden = layer_.hidden;
+    return {"recurrent_r_apart",
+            hidden,
+            layer_.chunks(),
+            3 * units,
+            2 * units,
+            base::checked_add(gemm_f32_right_bytes(hidden, 2 * units), gemm_f32_right_bytes(hidden, units))};
+  }
 
   static GemmOperand packed(const std::byte* weights, std::int64_t offset) {
     return GemmOperand::prepacked(reinterpret_cast<const float*>(weights + offset));
@@ -97,10 +113,16 @@ class Float32Products {
 
   void pack_part(const Operand& operand, const float* rows, std::int64_t direction, std::int64_t part,
                  std::byte* to) const {
-    const std::int64_t count = std::min(operand.part_rows, layer_.rows() - part * operand.part_rows);
-    gemm_f32_pack_right(GemmOperand::strided(rows + part * operand.part_rows * operand.columns, 1, operand.columns),
-                        operand.columns, count,
-                        reinterpret_cast<float*>(to + (direction * operand.parts + part) * operand.part_bytes));
+    const std::int64_t count = std::min(operand.part_rows, layer_.rows() - part * operand.part_rows),
+                       first = count * operand.first_rows / operand.part_rows;
+    rows += part * operand.part_rows * operand.columns;
+    to += (direction * operand.parts + part) * operand.part_bytes;
+    const auto pack_rows = [&](std::int64_t begin, std::int64_t end, std::byte* at) {
+      gemm_f32_pack_right(GemmOperand::strided(rows + begin * operand.columns, 1, operand.columns), operand.columns,
+                          end - begin, reinterpret_cast<float*>(at));
+    };
+    pack_rows(0, first, to);
+    if (first < count) pack_rows(first, count, to + gemm_f32_right_bytes(operand.columns, operand.first_rows));
   }
 
   std::shared_ptr<const PackedWeights> pack(WeightStore& store, const Tensor& weights, const Operand& operand) const {
@@ -141,32 +163,30 @@ class Float32Products {
   RecurrentLayer layer_;
   GemmF32 projection_;
   std::shared_ptr<const PackedWeights> w_, r_;  // null where the weights are no constants
-  std::vector<GemmF32> steps_;                  // one a chunk
+  std::vector<GemmF32> steps_, candidates_;     // one a chunk
 };
+
+// Why what is kept for a backward pass, and that pass, do not cover the layer.
+std::string reject_training(const ops::NodeView& view) {
+  const ops::RecurrentPlan plan = ops::read_recurrent(view);
+  const std::int64_t gates = ops::gates_of(view.op());
+  if (plan.batch_first) return "layout 1 in training";
+  const bool relu = gates == 1 && std::all_of(plan.activations.begin(), plan.activations.end(),
+                                              [](const auto& each) { return each.kind == ops::Activation::relu; });
+  if (gates == 4 && view.has_input(7)) return "peepholes in training";
+  if (!relu && !gate_functions(plan, view).empty()) return "gates other than the default in training";
+  if (std::isfinite(plan.clip)) return "clip in training";
+  if (gates == 3 && view.integer("linear_before_reset") == 0)
+    return "the reset gate applied before the product in training";
+  return view.has_input(4) ? "sequence_lens in training" : "";
+}
 
 // Why no kernel here takes the layer, whatever its elements are.
 std::string reject_any(const ops::NodeView& view) {
-  const ops::RecurrentPlan plan = ops::read_recurrent(view);
-  const std::int64_t gates = ops::gates_of(view.op());
-  if (plan.batch_first) return "layout 1";
-  if (std::isfinite(plan.clip)) return "clip";
-  const std::size_t count = gates == 1 ? 1 : gates == 3 ? 2 : 3;
-  for (std::size_t i = 0; i < plan.activations.size(); ++i) {
-    const ops::Activation kind = plan.activations[i].kind;
-    const bool relu = gates == 1 && kind == ops::Activation::relu && kind == plan.activations[0].kind;
-    if (relu) continue;
-    if (kind != (gates > 1 && i % count == 0 ? ops::Activation::sigmoid : ops::Activation::tanh))
-      return "activations other than the default";
-  }
-  if (gates == 4 && view.integer("input_forget") != 0) return "input_forget";
-  if (gates == 3 && view.integer("linear_before_reset") == 0) return "the reset gate applied before the product";
-  // What is kept for a backward pass, and that pass, know no ends.
-  if (view.has_input(4) && view.op().name.starts_with("tessera::")) return "sequence_lens in training";
-  if (gates == 4 && view.has_input(7)) return "peepholes";
   for (const std::size_t i : {0, 1, 2}) {
     if (view.input(i).elements() == 0) return "empty operands";
   }
-  return "";
+  return view.op().name.starts_with("tessera::") ? reject_training(view) : "";
 }
 
 }  // namespace
@@ -179,6 +199,8 @@ std::string reject_recurrent_f32(const ops::NodeView& view) {
 std::string reject_recurrent_bf16(const ops::NodeView& view) {
   if (view.input(0).dtype != DType::bf16) return "data other than bf16";
   if (view.constant(1) == nullptr || view.constant(2) == nullptr) return "weights that are not constant";
+  if (ops::gates_of(view.op()) == 3 && view.integer("linear_before_reset") == 0)
+    return "the reset gate applied before the product";
   return reject_any(view);
 }
 

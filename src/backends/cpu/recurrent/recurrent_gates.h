@@ -1,9 +1,22 @@
-// The gates of LSTM and GRU for one batch row of a chunk of units in one step.
+// The gates of LSTM, GRU and RNN for one batch row of a chunk of units in one step.
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
+#include "ops/recurrent.h"
 
 namespace tessera::backends::cpu {
+
+// What gates apply where it is not the default of their kind of layer.
+struct GateFunctions {
+  ops::GateActivation activations[3];  // f, g and h, as far as the layer has them
+  float clip;                          // bounds what they are applied to
+  bool input_forget;                   // LSTM: f = 1 - i
+};
+
+// Those of each direction; empty where all are the default.
+std::vector<GateFunctions> gate_functions(const ops::RecurrentPlan& plan, const ops::NodeView& view);
 
 // Gates lie `count` apart.
 struct GateRow {
@@ -17,11 +30,18 @@ struct GateRow {
   std::int64_t count;           // units
   float* kept = nullptr;        // where the gates are kept as ops::kept_gates says; null: nowhere
   std::int64_t kept_stride = 0;
-  bool relu = false;  // RNN: instead of tanh
+  const float* peepholes = nullptr;  // LSTM: of i, o, f; null: none
+  std::int64_t peephole_stride = 0;
+  const GateFunctions* functions = nullptr;  // null: the default
+  // GRU whose reset gate meets the state before the product: z, and r ⊙ H'. Its first part computes them from the
+  // products of two gates, its second one reads z.
+  float *update = nullptr, *reset = nullptr;
 };
 
 void apply_lstm_gates(const GateRow& row);
 void apply_gru_gates(const GateRow& row);
+void apply_gru_reset(const GateRow& row);
+void apply_gru_candidate(const GateRow& row);
 void apply_rnn_gates(const GateRow& row);
 
 }  // namespace tessera::backends::cpu

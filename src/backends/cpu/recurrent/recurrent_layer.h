@@ -1,7 +1,8 @@
 // LSTM, GRU and RNN, whatever their products multiply. The inputs of all steps go through W in one product; each step
 // then multiplies the previous hidden state by R. Rows of W and R are reordered so that a chunk of units finds all of
 // its gates side by side: a step is one parallel loop over chunks, each of which multiplies and then applies its gates.
-// Sums, gates and states are floats.
+// A GRU whose reset gate meets the state before the product takes two such loops: the hidden gate's product needs the
+// reset gates of all units. Sums, gates and states are floats.
 #pragma once
 
 #include <algorithm>
@@ -14,55 +15,13 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/recurrent/recurrent_gates.h"
+#include "backends/cpu/recurrent/recurrent_sizes.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "ops/recurrent.h"
 #include "ops/recurrent_gradient.h"
 
 namespace tessera::backends::cpu {
-
-// Sizes of a layer, and how its units are cut into chunks.
-struct RecurrentLayer {
-  std::int64_t length, batch, features, hidden, gates, directions;
-  std::int64_t units = 0;  // of a chunk but the last
-
-  RecurrentLayer(const ops::NodeView& view, std::int64_t weight_bytes)
-      : length(view.input(0).shape[0]),
-        batch(view.input(0).shape[1]),
-        features(view.input(0).shape[2]),
-        hidden(view.input(2).shape[2]),
-        gates(ops::gates_of(view.op())),
-        directions(view.input(2).shape[0]) {
-    // A chunk is worth a thread from a quarter of a megabyte of weights or two million operations.
-    const double weights = static_cast<double>(gates) * static_cast<double>(hidden) * static_cast<double>(hidden);
-    const double chunks =
-        std::max(weights * static_cast<double>(weight_bytes) / 0x1p18, weights * 2 * static_cast<double>(batch) / 2e6);
-    units = static_cast<std::int64_t>(std::ceil(static_cast<double>(hidden) / std::clamp(chunks, 1.0, 16.0)));
-    units = std::min(hidden, base::round_up(units, 16));
-  }
-
-  std::int64_t chunks() const { return base::ceil_divide(hidden, units); }
-  std::int64_t units_of(std::int64_t chunk) const { return std::min(units, hidden - chunk * units); }
-  std::int64_t rows() const { return gates * hidden; }
-  std::int64_t steps() const { return base::checked_multiply(length, batch); }
-  std::int64_t state_elements() const { return base::checked_multiply(batch, hidden); }
-
-  // Rows of a [gates * hidden, columns] matrix in chunk order: within a chunk, gate after gate. They come to lie
-  // `stride` elements apart.
-  template <typename T>
-  void reorder(const T* from, std::int64_t columns, T* to, std::int64_t stride) const {
-    for (std::int64_t chunk = 0; chunk < chunks(); ++chunk) {
-      for (std::int64_t gate = 0; gate < gates; ++gate) {
-        const T* row = from + (gate * hidden + chunk * units) * columns;
-        // Lines that lie side by side are one.
-        const std::int64_t lines = stride == columns ? 1 : units_of(chunk),
-                           length = stride == columns ? units_of(chunk) * columns : columns;
-        for (std::int64_t i = 0; i < lines; ++i) std::copy_n(row + i * columns, length, to + i * stride);
-        to += units_of(chunk) * stride;
-      }
-    }
-  }
-};
 
 // The weights of a run, packed.
 struct RecurrentWeights {
@@ -79,7 +38,7 @@ struct RecurrentWeights {
 //   data(context, scratch)            X as project() reads it
 //   project(context, w, x, d, bias, to)  to [steps, rows] = x · W of direction d + bias, in chunk order; `bias` may be
 //                                     read up to a multiple of 16
-//   recur(r, d, chunk, hidden, to)    to [batch, gates · units] = hidden · R of the chunk
+//   recur(r, d, chunk, part, hidden, to)  to [batch, gates of the part · units] = hidden · R of the chunk
 //   widen(from, to, count), round(from, to, count)
 template <typename Products>
 class Recurrent final : public Kernel {
@@ -90,8 +49,8 @@ class Recurrent final : public Kernel {
       : layer_(view, sizeof(Element)),
         plan_(ops::read_recurrent(view)),
         lstm_(layer_.gates == 4),
-        relu_(plan_.activations[0].kind == ops::Activation::relu),
         kept_(ops::kept_gates(view.op())),
+        functions_(gate_functions(plan_, view)),
         products_(view, store, layer_) {}
 
   std::int64_t scratch_bytes() const override { return base::checked_add(states_bytes(), products_.scratch_bytes()); }
@@ -114,7 +73,9 @@ class Recurrent final : public Kernel {
     if (chunks == 1) {
       context.parallel_for(directions, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t d = begin; d < end; ++d) {
-          for (std::int64_t step = 0; step < layer_.length; ++step) run_chunk(context, run, d, step, 0);
+          for (std::int64_t step = 0; step < layer_.length; ++step) {
+            for (const RecurrentPart part : parts()) run_chunk(context, run, d, step, 0, part);
+          }
         }
       });
     } else if (context.resources().threads() ==
@@ -152,19 +113,28 @@ class Recurrent final : public Kernel {
     run.longest = *std::max_element(lengths.begin(), lengths.end());
   }
 
+  // What a step multiplies by, one loop over the chunks after the other.
+  std::span<const RecurrentPart> parts() const {
+    static constexpr RecurrentPart kOne[] = {RecurrentPart::all};
+    static constexpr RecurrentPart kTwo[] = {RecurrentPart::update_and_reset, RecurrentPart::candidate};
+    return layer_.resets_first ? std::span<const RecurrentPart>(kTwo) : std::span<const RecurrentPart>(kOne);
+  }
+
   // All steps of `count` directions. Each thread's share of the chunks goes to and fro: a step begins with the weights
   // that its core ended the last one with.
   void run_steps(const KernelContext& context, const Run& run, std::int64_t first, std::int64_t count) const {
     const std::int64_t chunks = layer_.chunks(), all = count * chunks,
                        shares = std::min<std::int64_t>(context.resources().threads(), all);
     for (std::int64_t step = 0; step < layer_.length; ++step) {
-      context.parallel_for(all, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t share = ((i + 1) * shares - 1) / all;  // as the pool cuts the loop
-          const std::int64_t chunk = step % 2 == 0 ? i : all * share / shares + all * (share + 1) / shares - 1 - i;
-          run_chunk(context, run, first + chunk / chunks, step, chunk % chunks);
-        }
-      });
+      for (const RecurrentPart part : parts()) {
+        context.parallel_for(all, 1, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t share = ((i + 1) * shares - 1) / all;  // as the pool cuts the loop
+            const std::int64_t chunk = step % 2 == 0 ? i : all * share / shares + all * (share + 1) / shares - 1 - i;
+            run_chunk(context, run, first + chunk / chunks, step, chunk % chunks, part);
+          }
+        });
+      }
     }
   }
 
@@ -176,7 +146,9 @@ class Recurrent final : public Kernel {
     float* cell;          // [batch, hidden]
     float* recurrent;     // R h of each chunk, [batch, gates * units]
     float* bias;          // [rows], in chunk order
-    float* hidden_bias;   // [hidden]: GRU's recurrent bias of the hidden gate; null: none
+    float* hidden_bias;   // [hidden]: GRU's recurrent bias of the hidden gate; null: none, or added to W x
+    float* peepholes;     // [3 * hidden]; null: none
+    float* reset;         // [batch, hidden]: r ⊙ H' of a GRU with resets_first
   };
 
   std::int64_t operand_floats() const {
@@ -187,8 +159,8 @@ class Recurrent final : public Kernel {
   }
   std::int64_t floats_of_direction() const {
     const std::int64_t states =
-        base::checked_multiply(layer_.state_elements(), 3 + layer_.gates) + 2 * operand_floats();
-    const std::int64_t biases = base::round_up(layer_.rows(), 16) + layer_.hidden;
+        base::checked_multiply(layer_.state_elements(), 4 + layer_.gates) + 2 * operand_floats();
+    const std::int64_t biases = base::round_up(layer_.rows(), 16) + 4 * layer_.hidden;
     return base::round_up(base::checked_add(base::checked_multiply(layer_.steps(), layer_.rows()), states) + biases,
                           16);
   }
@@ -205,11 +177,17 @@ class Recurrent final : public Kernel {
     result.cell = take(layer_.state_elements());
     result.recurrent = take(layer_.state_elements() * layer_.gates);
     result.bias = take(base::round_up(layer_.rows(), 16));
-    if (context.has_input(3) && layer_.gates == 3) result.hidden_bias = take(layer_.hidden);
+    if (has_hidden_bias(context)) result.hidden_bias = take(layer_.hidden);
+    if (lstm_ && context.has_input(7)) result.peepholes = take(3 * layer_.hidden);
+    if (layer_.resets_first) result.reset = take(layer_.state_elements());
     for (std::size_t i = 0; i < 2; ++i)
       result.operand[i] =
           kRounds ? reinterpret_cast<Element*>(take(operand_floats())) : reinterpret_cast<Element*>(result.hidden[i]);
     return result;
+  }
+
+  bool has_hidden_bias(const KernelContext& context) const {
+    return context.has_input(3) && layer_.gates == 3 && !layer_.resets_first;
   }
 
   static const Element* operand(const KernelContext& context, std::size_t input) {
@@ -222,13 +200,19 @@ class Recurrent final : public Kernel {
   // Initial states, and the biases that are added to W x: both, but for GRU's hidden gate only W's.
   void prepare(const KernelContext& context, std::int64_t direction) const {
     const State state = this->state(context, direction);
-    const std::int64_t elements = layer_.state_elements(), rows = layer_.rows();
+    const std::int64_t rows = layer_.rows();
     const auto initial = [&](std::size_t input, float* to) {
-      if (context.has_input(input)) Products::widen(operand(context, input) + direction * elements, to, elements);
-      else std::fill_n(to, elements, 0.0f);
+      if (!context.has_input(input)) return std::fill_n(to, layer_.state_elements(), 0.0f), void();
+      for (std::int64_t b = 0; b < layer_.batch; ++b) {
+        Products::widen(operand(context, input) + layer_.row_of_state(direction, b) * layer_.hidden,
+                        to + b * layer_.hidden, layer_.hidden);
+      }
     };
     initial(5, state.hidden[0]);
     if (lstm_) initial(6, state.cell);
+    if (state.reset != nullptr) std::fill_n(state.reset, layer_.state_elements(), 0.0f);
+    if (state.peepholes != nullptr)
+      Products::widen(operand(context, 7) + direction * 3 * layer_.hidden, state.peepholes, 3 * layer_.hidden);
     if constexpr (kRounds) {
       for (Element* each : state.operand) std::fill_n(each, layer_.batch * products_.hidden_stride(), Element{0});
       for (std::int64_t b = 0; b < layer_.batch; ++b)
@@ -240,9 +224,9 @@ class Recurrent final : public Kernel {
     if (context.has_input(3)) {
       float *sum = biases.data(), *recurrent = sum + rows;
       Products::widen(operand(context, 3) + direction * 2 * rows, sum, 2 * rows);
-      const std::int64_t both = layer_.gates == 3 ? 2 * layer_.hidden : rows;
+      const std::int64_t both = has_hidden_bias(context) ? 2 * layer_.hidden : rows;
       std::transform(sum, sum + both, recurrent, sum, std::plus<>());
-      if (layer_.gates == 3) std::copy_n(recurrent + both, layer_.hidden, state.hidden_bias);
+      if (has_hidden_bias(context)) std::copy_n(recurrent + both, layer_.hidden, state.hidden_bias);
     }
     layer_.reorder(biases.data(), 1, state.bias, 1);
   }
@@ -251,47 +235,73 @@ class Recurrent final : public Kernel {
     for (std::int64_t i = 0; i < count; i += 16) __builtin_prefetch(from + i);
   }
 
-  void run_chunk(const KernelContext& context, const Run& run, std::int64_t direction, std::int64_t step,
-                 std::int64_t chunk) const {
-    const State state = this->state(context, direction);
-    const std::int64_t units = layer_.units_of(chunk), first = chunk * layer_.units, rows = layer_.gates * units;
-    const bool reverse = plan_.reverse(static_cast<std::size_t>(direction));
-    const std::size_t before = static_cast<std::size_t>(step % 2), now = 1 - before;
-    float* recurrent = state.recurrent + layer_.batch * layer_.gates * first;
-    // Where the chunk's part of a sequence's result of a time goes, or null.
-    const auto line_of = [&](std::int64_t time, std::int64_t b) {
-      return run.y == nullptr
-                 ? nullptr
-                 : run.y + (time * layer_.directions + direction) * layer_.state_elements() + b * layer_.hidden + first;
-    };
-    const auto time_of = [&](std::int64_t b) { return reverse ? run.length_of(b) - 1 - step : step; };
-    const auto row = [&](std::int64_t b) {
-      const std::int64_t unit = b * layer_.hidden + first, time = time_of(b);
-      GateRow result{state.inputs + (time * layer_.batch + b) * layer_.rows() + layer_.gates * first,
-                     recurrent + b * rows,
-                     state.hidden_bias == nullptr ? nullptr : state.hidden_bias + first,
-                     state.hidden[before] + unit,
-                     state.cell + unit,
-                     state.hidden[now] + unit,
-                     nullptr,
-                     units};
-      if (run.kept != nullptr) {
-        result.kept =
-            run.kept + ((direction * layer_.length + time) * layer_.batch + b) * kept_ * layer_.hidden + first;
-        result.kept_stride = layer_.hidden;
-      }
-      result.relu = relu_;
-      if constexpr (!kRounds) result.output = line_of(time, b);
-      return result;
-    };
-    if (step < run.longest) {
-      // The weights push what the gates read out of the caches, from step to step.
-      if (run.lengths == nullptr) prefetch(row(0).input, rows);
-      prefetch(state.cell + first, units);
-      products_.recur(run.weights.r, direction, chunk, state.operand[before], recurrent);
+  // What the gates of sequence b read and write in a chunk's part of a step.
+  GateRow row_of(const Run& run, const State& state, std::int64_t direction, std::int64_t step, std::int64_t chunk,
+                 RecurrentPart part, std::int64_t b) const {
+    const std::int64_t units = layer_.units_of(chunk), first = chunk * layer_.units, unit = b * layer_.hidden + first,
+                       time = time_of(run, direction, step, b);
+    float* products = state.recurrent + layer_.batch * layer_.gates * first;
+    GateRow row{state.inputs + layer_.row_of_x(time, b) * layer_.rows() + layer_.gates * first,
+                products + b * layer_.gates * units,
+                state.hidden_bias == nullptr ? nullptr : state.hidden_bias + first,
+                state.hidden[step % 2] + unit,
+                state.cell + unit,
+                state.hidden[1 - step % 2] + unit,
+                nullptr,
+                units};
+    if (part != RecurrentPart::all) {
+      row.update = products + b * 2 * units;
+      row.reset = state.reset + unit;
+      row.recurrent = part == RecurrentPart::candidate ? products + (layer_.batch * 2 + b) * units : row.update;
     }
+    if (state.peepholes != nullptr) {
+      row.peepholes = state.peepholes + first;
+      row.peephole_stride = layer_.hidden;
+    }
+    if (run.kept != nullptr) {
+      row.kept = run.kept + ((direction * layer_.length + time) * layer_.batch + b) * kept_ * layer_.hidden + first;
+      row.kept_stride = layer_.hidden;
+    }
+    if (!functions_.empty()) row.functions = &functions_[static_cast<std::size_t>(direction)];
+    if constexpr (!kRounds) row.output = line_of(run, direction, time, b, first);
+    return row;
+  }
+
+  std::int64_t time_of(const Run& run, std::int64_t direction, std::int64_t step, std::int64_t b) const {
+    return plan_.reverse(static_cast<std::size_t>(direction)) ? run.length_of(b) - 1 - step : step;
+  }
+  // Where a sequence's result of a time goes from unit `first` on, or null.
+  Element* line_of(const Run& run, std::int64_t direction, std::int64_t time, std::int64_t b,
+                   std::int64_t first) const {
+    return run.y == nullptr ? nullptr : run.y + layer_.row_of_y(time, direction, b) * layer_.hidden + first;
+  }
+
+  void multiply(const Run& run, const State& state, std::int64_t direction, std::int64_t step, std::int64_t chunk,
+                RecurrentPart part) const {
+    const std::int64_t units = layer_.units_of(chunk), first = chunk * layer_.units;
+    float* products = state.recurrent + layer_.batch * layer_.gates * first;
+    if constexpr (!kRounds) {
+      if (part == RecurrentPart::candidate) {
+        products_.recur(run.weights.r, direction, chunk, part, state.reset, products + layer_.batch * 2 * units);
+        return;
+      }
+    }
+    // The weights push what the gates read out of the caches, from step to step.
+    if (run.lengths == nullptr)
+      prefetch(row_of(run, state, direction, step, chunk, part, 0).input, layer_.gates * units);
+    prefetch(state.cell + first, units);
+    products_.recur(run.weights.r, direction, chunk, part, state.operand[step % 2], products);
+  }
+
+  void run_chunk(const KernelContext& context, const Run& run, std::int64_t direction, std::int64_t step,
+                 std::int64_t chunk, RecurrentPart part) const {
+    const State state = this->state(context, direction);
+    const std::int64_t units = layer_.units_of(chunk), first = chunk * layer_.units;
+    const std::size_t before = static_cast<std::size_t>(step % 2), now = 1 - before;
+    if (step < run.longest) multiply(run, state, direction, step, chunk, part);
     for (std::int64_t b = 0; b < layer_.batch; ++b) {
       if (step >= run.length_of(b)) {
+        if (part == RecurrentPart::update_and_reset) continue;
         // A sequence that has ended keeps its state; its results behind the end are zeros, in both directions.
         std::copy_n(state.hidden[before] + b * layer_.hidden + first, units,
                     state.hidden[now] + b * layer_.hidden + first);
@@ -299,17 +309,21 @@ class Recurrent final : public Kernel {
           std::copy_n(state.operand[before] + b * products_.hidden_stride() + first, units,
                       state.operand[now] + b * products_.hidden_stride() + first);
         }
-        if (Element* line = line_of(step, b); line != nullptr) std::fill_n(line, units, Element{0});
+        if (Element* line = line_of(run, direction, step, b, first); line != nullptr)
+          std::fill_n(line, units, Element{0});
         continue;
       }
-      const GateRow gates = row(b);
-      if (lstm_) apply_lstm_gates(gates);
+      const GateRow gates = row_of(run, state, direction, step, chunk, part, b);
+      if (part == RecurrentPart::update_and_reset) apply_gru_reset(gates);
+      else if (part == RecurrentPart::candidate) apply_gru_candidate(gates);
+      else if (lstm_) apply_lstm_gates(gates);
       else if (layer_.gates == 3) apply_gru_gates(gates);
       else apply_rnn_gates(gates);
       if constexpr (kRounds) {
         Element* rounded = state.operand[now] + b * products_.hidden_stride() + first;
         Products::round(gates.hidden, rounded, units);
-        if (Element* line = line_of(time_of(b), b); line != nullptr) std::copy_n(rounded, units, line);
+        if (Element* line = line_of(run, direction, time_of(run, direction, step, b), b, first); line != nullptr)
+          std::copy_n(rounded, units, line);
       }
     }
   }
@@ -317,8 +331,11 @@ class Recurrent final : public Kernel {
   void finish(KernelContext& context, std::int64_t direction) const {
     const State state = this->state(context, direction);
     const auto give = [&](std::size_t output, const float* from) {
-      if (context.wants_output(output))
-        Products::round(from, result(context, output) + direction * layer_.state_elements(), layer_.state_elements());
+      if (!context.wants_output(output)) return;
+      for (std::int64_t b = 0; b < layer_.batch; ++b) {
+        Products::round(from + b * layer_.hidden,
+                        result(context, output) + layer_.row_of_state(direction, b) * layer_.hidden, layer_.hidden);
+      }
     };
     give(1, state.hidden[layer_.length % 2]);
     if (lstm_) give(2, state.cell);
@@ -326,8 +343,9 @@ class Recurrent final : public Kernel {
 
   RecurrentLayer layer_;
   ops::RecurrentPlan plan_;
-  bool lstm_, relu_;
-  std::int64_t kept_;  // values that are kept of a step
+  bool lstm_;
+  std::int64_t kept_;                     // values that are kept of a step
+  std::vector<GateFunctions> functions_;  // of each direction; empty: the default ones
   Products products_;
 };
 

@@ -25,7 +25,9 @@ struct Sizes {
 };
 
 test::OpCall call_of(const std::string& op, const Sizes& s, DType type) {
-  const std::int64_t directions = s.direction == "bidirectional" ? 2 : 1, gates = op == "LSTM" ? 4 : 3;
+  const std::int64_t directions = s.direction == "bidirectional" ? 2 : 1, gates = op == "LSTM"  ? 4
+                                                                                  : op == "GRU" ? 3
+                                                                                                : 1;
   const auto random = [type](Shape shape, std::uint64_t seed) {
     return test::random_tensor(type, shape, seed, -0.3, 0.3);
   };
@@ -50,10 +52,7 @@ test::OpCall call_of(const std::string& op, const Sizes& s, DType type) {
   return call;
 }
 
-void check(const std::string& op, const Sizes& s, DType type, test::Tolerance tolerance) {
-  SCOPED_TRACE(op + " " + s.direction + " hidden " + std::to_string(s.hidden) + " batch " + std::to_string(s.batch) +
-               " steps " + std::to_string(s.length));
-  const test::OpCall call = call_of(op, s, type);
+void check(const test::OpCall& call, DType type, test::Tolerance tolerance) {
   const std::vector<Value> expected = test::run_op(call, "reference");
   for (const Extensions extensions : kAllExtensions) {
     if (extensions != Extensions::vectors && type == DType::f32) continue;  // it has no use for them
@@ -70,6 +69,18 @@ void check(const std::string& op, const Sizes& s, DType type, test::Tolerance to
       }
     }
   }
+}
+
+void check(const std::string& op, const Sizes& s, DType type, test::Tolerance tolerance) {
+  SCOPED_TRACE(op + " " + s.direction + " hidden " + std::to_string(s.hidden) + " batch " + std::to_string(s.batch) +
+               " steps " + std::to_string(s.length));
+  check(call_of(op, s, type), type, tolerance);
+}
+
+// A variant of a layer, which must find a fast kernel.
+void check_variant(const test::OpCall& call, DType type = DType::f32) {
+  EXPECT_EQ(test::chosen_cpu_kernel(call).rfind("cpu_", 0), 0u) << call.op;
+  check(call, type, test::Tolerance::epsilons(type, type == DType::f32 ? 60 : 4));
 }
 
 void check(const std::string& op, const Sizes& s) {
@@ -117,6 +128,97 @@ TEST(CpuRecurrent, RefusesLengthsOutsideTheSteps) {
     call.inputs[4] = Tensor::from<std::int32_t>({1}, {length});
     test::expect_error(ErrorKind::failed, fmt::format("sequence length {} is outside [0, 5]", length),
                        [&] { test::run_op(call, "cpu", 1); });
+  }
+}
+
+std::vector<Sizes> variant_sizes() {
+  return {{5, 1, 3, 7},
+          {4, 3, 6, 33, "reverse"},
+          {6, 2, 5, 16, "bidirectional", false},
+          {3, 2, 4, 300, "bidirectional"},
+          {5, 4, 3, 35, "bidirectional", true, 3, true},
+          {4, 3, 3, 290, "reverse", true, 3, true}};
+}
+
+// The batch first in X, Y and the states.
+test::OpCall batch_first(test::OpCall call) {
+  const auto swap = [&](std::size_t input) {
+    if (input >= call.inputs.size() || call.inputs[input].kind() == Value::Kind::none) return;
+    call.inputs[input] = test::run_op_tensor(
+        {"Transpose", {call.inputs[input]}, {{"perm", ir::Attribute(std::vector<std::int64_t>{1, 0, 2})}}});
+  };
+  for (const std::size_t input : {0, 5}) swap(input);
+  if (call.op == "LSTM") swap(6);
+  call.attributes["layout"] = std::int64_t{1};
+  return call;
+}
+
+TEST(CpuRecurrent, ResetGateBeforeTheProduct) {
+  for (const Sizes& sizes : variant_sizes()) {
+    test::OpCall call = call_of("GRU", sizes, DType::f32);
+    call.attributes["linear_before_reset"] = std::int64_t{0};
+    check_variant(call);
+    check_variant(batch_first(call));
+  }
+}
+
+TEST(CpuRecurrent, BatchFirst) {
+  for (const std::string op : {"LSTM", "GRU", "RNN"}) {
+    for (const Sizes& sizes : variant_sizes()) check_variant(batch_first(call_of(op, sizes, DType::f32)));
+  }
+  for (const std::string op : {"LSTM", "GRU"})
+    check_variant(batch_first(call_of(op, variant_sizes()[4], DType::bf16)), DType::bf16);
+}
+
+TEST(CpuRecurrent, Peepholes) {
+  for (const Sizes& sizes : variant_sizes()) {
+    test::OpCall call = call_of("LSTM", sizes, DType::f32);
+    call.inputs.resize(8);
+    const std::int64_t directions = sizes.direction == "bidirectional" ? 2 : 1;
+    call.inputs[7] = test::random_tensor(DType::f32, {directions, 3 * sizes.hidden}, 9, -1, 1);
+    check_variant(call);
+    call.attributes["input_forget"] = std::int64_t{1};
+    call.attributes["clip"] = 0.2f;
+    check_variant(call);
+    check_variant(batch_first(call));
+  }
+}
+
+TEST(CpuRecurrent, ActivationsAndClip) {
+  for (const std::string name : {"Affine", "Relu", "LeakyRelu", "ThresholdedRelu", "Tanh", "Sigmoid", "HardSigmoid",
+                                 "ScaledTanh", "Elu", "Softsign", "Softplus"}) {
+    for (const std::string op : {"LSTM", "GRU", "RNN"}) {
+      test::OpCall call = call_of(op, {4, 2, 3, 19, "bidirectional"}, DType::f32);
+      const std::size_t count = op == "LSTM" ? 6 : op == "GRU" ? 4 : 2;
+      std::vector<std::string> names(count, name);
+      names.back() = "Tanh";
+      call.attributes["activations"] = names;
+      SCOPED_TRACE(op + " " + name);
+      check_variant(call);
+      call.attributes["activation_alpha"] = std::vector<float>{0.3f, 0.9f, 0.1f};
+      call.attributes["activation_beta"] = std::vector<float>{0.6f, 0.2f, -0.1f};
+      call.attributes["clip"] = 0.25f;
+      check_variant(call);
+      if (op != "GRU") continue;
+      call.attributes["linear_before_reset"] = std::int64_t{0};
+      check_variant(call);
+    }
+  }
+}
+
+TEST(CpuRecurrent, KeepsWhatIsNoNumber) {
+  for (const std::string op : {"LSTM", "GRU", "RNN"}) {
+    test::OpCall call = call_of(op, {4, 2, 3, 19}, DType::f32);
+    std::vector<float> x(4 * 2 * 3, 0.5f);
+    x[3] = std::nanf("");
+    x[12] = HUGE_VALF;
+    x[14] = -HUGE_VALF;
+    call.inputs[0] = Tensor::from<float>({4, 2, 3}, std::span<const float>(x));
+    check_variant(call);
+    if (op == "RNN") call.attributes["activations"] = std::vector<std::string>{"Relu"};
+    call.attributes["clip"] = 3.0f;
+    if (op == "GRU") call.attributes["linear_before_reset"] = std::int64_t{0};
+    check_variant(call);
   }
 }
 
