@@ -1,5 +1,6 @@
-// Resize of float32 over the last two axes, or over the two before the last: nearest and linear, a row of the result at
-// a time. Where each row and column comes from is worked out when the kernel is made.
+// Resize over the last two axes, or over the two before the last: nearest for elements of 1 to 8 bytes, linear for
+// float32 and bytes, a row of the result at a time. Where each row and column comes from is worked out when the kernel
+// is made.
 #include "ops/resize.h"
 
 #include <algorithm>
@@ -7,70 +8,12 @@
 #include <cstring>
 
 #include "backends/cpu/movement/kernels.h"
+#include "backends/cpu/movement/resize_lines.h"
+#include "backends/cpu/movement/strided_copy.h"
 #include "base/error.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/movement/resize.cpp"
-#include <hwy/foreach_target.h>  // must come before highway.h
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace tessera::backends::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// y = a * (1 - fraction) + b * fraction
-void blend_rows(const float* a, const float* b, float fraction, float* y, std::int64_t count) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto f = hn::Set(d, fraction), g = hn::Set(d, 1 - fraction);
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, a + i), g, hn::Mul(hn::LoadU(d, b + i), f)), d, y + i);
-  }
-  if (i == count) return;
-  const auto rest = hn::FirstN(d, static_cast<std::size_t>(count - i));
-  const auto left = hn::MaskedLoad(rest, d, a + i), right = hn::MaskedLoad(rest, d, b + i);
-  hn::BlendedStore(hn::MulAdd(left, g, hn::Mul(right, f)), rest, d, y + i);
-}
-
-// y[i] = x[low[i]] * (1 - fraction[i]) + x[high[i]] * fraction[i]
-void blend_columns(const float* x, const std::int32_t* low, const std::int32_t* high, const float* fraction, float* y,
-                   std::int64_t count) {
-  const hn::ScalableTag<float> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto one = hn::Set(d, 1.0f);
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const auto a = hn::GatherIndex(d, x, hn::LoadU(di, low + i)), b = hn::GatherIndex(d, x, hn::LoadU(di, high + i));
-    const auto f = hn::LoadU(d, fraction + i);
-    hn::StoreU(hn::MulAdd(a, hn::Sub(one, f), hn::Mul(b, f)), d, y + i);
-  }
-  for (; i < count; ++i) y[i] = x[low[i]] * (1 - fraction[i]) + x[high[i]] * fraction[i];
-}
-
-// Every element twice.
-void double_columns(const float* x, float* y, std::int64_t count) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const auto v = hn::LoadU(d, x + i);
-    hn::StoreInterleaved2(v, v, d, y + 2 * i);
-  }
-  for (; i < count; ++i) y[2 * i] = y[2 * i + 1] = x[i];
-}
-
-}  // namespace tessera::backends::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace tessera::backends::cpu {
 namespace {
-
-HWY_EXPORT(blend_rows);
-HWY_EXPORT(blend_columns);
-HWY_EXPORT(double_columns);
 
 // Elements a chunk.
 constexpr std::int64_t kGrain = 16384;
@@ -80,7 +23,7 @@ constexpr std::int64_t kLongestAxis = std::int64_t{1} << 22;
 // By position of the result: the two input positions and the share of the second. Nearest: low alone.
 struct AxisMap {
   std::vector<std::int32_t> low, high;
-  std::vector<float> fraction;
+  std::vector<double> fraction;
   std::int64_t input = 0;
   bool identity = true;  // every position is itself
   bool doubled = false;  // nearest: position i is input position i / 2
@@ -105,7 +48,7 @@ AxisMap map_axis(const ops::AttributeReader& reader, const ops::ResizedAxis& axi
     const double low = nearest ? ops::resize_nearest_position(reader, x) : std::floor(x);
     map.low.push_back(inside(low));
     map.high.push_back(inside(low + 1));
-    map.fraction.push_back(static_cast<float>(x - low));
+    map.fraction.push_back(x - low);
     map.doubled = map.doubled && map.low.back() == i / 2;
     map.identity = map.identity && map.low.back() == i && (nearest || map.fraction.back() == 0);
   }
@@ -125,10 +68,10 @@ std::size_t axes_end(const Shape& shape, const std::vector<ops::ResizedAxis>& ax
   return inner ? rank - 1 : rank;
 }
 
-class ResizeKernel final : public Kernel {
+// Row-wise: what the two modes have in common. `x` and `y` walk bytes.
+class ResizeKernel : public Kernel {
  public:
-  ResizeKernel(const ops::NodeView& view, const std::vector<ops::ResizedAxis>& axes)
-      : linear_(ops::resize_mode(view) == ops::ResizeMode::linear) {
+  ResizeKernel(const ops::NodeView& view, const std::vector<ops::ResizedAxis>& axes) {
     const Shape& shape = view.input(0).shape;
     const std::size_t end = axes_end(shape, axes);
     rows_ = map_axis(view, axes[end - 2], shape[end - 2]);
@@ -137,72 +80,147 @@ class ResizeKernel final : public Kernel {
     if (end < shape.size()) inner_ = shape.back();
   }
 
+ protected:
+  std::int64_t input_line() const { return columns_.input * inner_; }
+  std::int64_t output_line() const { return columns_.size() * inner_; }
+  std::int64_t grain() const { return std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, output_line())); }
+
+  AxisMap rows_, columns_;
+  std::int64_t planes_ = 1;
+  std::int64_t inner_ = 1;  // elements that move together: the axis behind the columns
+};
+
+class NearestKernel final : public ResizeKernel {
+ public:
+  NearestKernel(const ops::NodeView& view, const std::vector<ops::ResizedAxis>& axes)
+      : ResizeKernel(view, axes), bytes_(bits_of(view.input(0).dtype) / 8) {
+    // A few channels of bytes move as one element.
+    if (const std::int64_t joined = bytes_ * inner_; joined == 2 || joined == 4 || joined == 8) {
+      bytes_ = joined;
+      inner_ = 1;
+    }
+  }
+
   void run(KernelContext& context) const override {
-    const float* x = context.input(0).data<float>();
-    float* y = context.output(0).mutable_data<float>();
-    const std::int64_t height = rows_.size(), width = columns_.size() * inner_, line = columns_.input * inner_;
-    const std::int64_t grain = std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, width));
-    context.parallel_for(planes_ * height, grain, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<float> blended(linear_ ? static_cast<std::size_t>(line) : 0);
-      for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t row = item % height;
-        const float* plane = x + item / height * rows_.input * line;
-        float* target = y + item * width;
-        if (linear_) linear_row(plane, row, blended.data(), target);
-        else if (item > begin && row > 0 && source_row(row) == source_row(row - 1))
-          copy_row(target - width, target, width);
-        else nearest_row(plane + source_row(row) * line, target);
+    const auto* x = static_cast<const std::byte*>(context.input(0).raw());
+    auto* y = static_cast<std::byte*>(context.output(0).mutable_raw());
+    const std::int64_t height = rows_.size(), width = output_line() * bytes_, line = input_line() * bytes_;
+    context.parallel_for(planes_ * height, grain(), [&](std::int64_t begin, std::int64_t end) {
+      std::int64_t row = begin % height, last = -1;  // the input's row that was picked last
+      const std::byte* plane = x + begin / height * rows_.input * line;
+      std::byte* target = y + begin * width;
+      for (std::int64_t item = begin; item < end; ++item, target += width) {
+        const std::int64_t from = rows_.low[static_cast<std::size_t>(row)];
+        if (from == last) std::memcpy(target, target - width, static_cast<std::size_t>(width));
+        else pick_row(plane + from * line, target);
+        last = from;
+        if (++row < height) continue;
+        row = 0;
+        last = -1;
+        plane += rows_.input * line;
       }
     });
   }
 
  private:
-  std::int64_t source_row(std::int64_t row) const { return rows_.low[static_cast<std::size_t>(row)]; }
-
-  static void copy_row(const float* from, float* to, std::int64_t count) {
-    std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
-  }
-
-  void nearest_row(const float* from, float* to) const {
-    if (columns_.identity) return copy_row(from, to, columns_.size() * inner_);
-    if (inner_ > 1) {
+  void pick_row(const std::byte* from, std::byte* to) const {
+    const std::int64_t together = inner_ * bytes_;
+    if (columns_.identity) {
+      std::memcpy(to, from, static_cast<std::size_t>(columns_.size() * together));
+    } else if (inner_ > 1 || bytes_ > 8) {
       for (const std::int32_t column : columns_.low) {
-        copy_row(from + column * inner_, to, inner_);
-        to += inner_;
+        std::memcpy(to, from + column * together, static_cast<std::size_t>(together));
+        to += together;
       }
-      return;
+    } else if (columns_.doubled) {
+      double_elements(from, to, columns_.input, bytes_);
+    } else {
+      pick_elements(from, columns_.low.data(), to, columns_.size(), bytes_);
     }
-    if (columns_.doubled) return HWY_DYNAMIC_DISPATCH(double_columns)(from, to, columns_.input);
-    for (std::int64_t i = 0; i < columns_.size(); ++i) to[i] = from[columns_.low[static_cast<std::size_t>(i)]];
   }
 
-  void linear_row(const float* plane, std::int64_t row, float* blended, float* to) const {
-    const auto i = static_cast<std::size_t>(row);
-    const std::int64_t line = columns_.input * inner_;
-    const float* from = plane + rows_.low[i] * line;
-    if (rows_.fraction[i] != 0) {
+  std::int64_t bytes_;  // of an element
+};
+
+// y = x[low] * (1 - fraction) + x[high] * fraction, along the rows and then along the columns.
+class LinearKernel final : public ResizeKernel {
+ public:
+  LinearKernel(const ops::NodeView& view, const std::vector<ops::ResizedAxis>& axes) : ResizeKernel(view, axes) {
+    column_fraction_.assign(columns_.fraction.begin(), columns_.fraction.end());
+  }
+
+  void run(KernelContext& context) const override {
+    const float* x = context.input(0).data<float>();
+    float* y = context.output(0).mutable_data<float>();
+    const std::int64_t height = rows_.size();
+    context.parallel_for(planes_ * height, grain(), [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> blended(static_cast<std::size_t>(input_line()));
+      for (std::int64_t item = begin; item < end; ++item) {
+        const float* plane = x + item / height * rows_.input * input_line();
+        resize_row(plane, static_cast<std::size_t>(item % height), blended.data(), y + item * output_line());
+      }
+    });
+  }
+
+ private:
+  void resize_row(const float* plane, std::size_t row, float* blended, float* to) const {
+    const std::int64_t line = input_line();
+    const float* from = plane + rows_.low[row] * line;
+    if (const auto fraction = static_cast<float>(rows_.fraction[row]); fraction != 0) {
       float* result = columns_.identity ? to : blended;
-      HWY_DYNAMIC_DISPATCH(blend_rows)
-      (from, plane + rows_.high[i] * line, rows_.fraction[i], result, line);
+      blend_rows(from, plane + rows_.high[row] * line, fraction, result, line);
       from = result;
     }
     if (!columns_.identity && inner_ > 1) {
       for (std::size_t c = 0; c < columns_.low.size(); ++c, to += inner_) {
-        HWY_DYNAMIC_DISPATCH(blend_rows)
-        (from + columns_.low[c] * inner_, from + columns_.high[c] * inner_, columns_.fraction[c], to, inner_);
+        blend_rows(from + columns_.low[c] * inner_, from + columns_.high[c] * inner_, column_fraction_[c], to, inner_);
       }
     } else if (!columns_.identity) {
-      HWY_DYNAMIC_DISPATCH(blend_columns)
-      (from, columns_.low.data(), columns_.high.data(), columns_.fraction.data(), to, columns_.size());
+      blend_columns(from, columns_.low.data(), columns_.high.data(), column_fraction_.data(), to, columns_.size());
     } else if (from != to) {
-      copy_row(from, to, columns_.size() * inner_);
+      std::memcpy(to, from, static_cast<std::size_t>(output_line()) * sizeof(float));
     }
   }
 
-  AxisMap rows_, columns_;
-  std::int64_t planes_ = 1;
-  std::int64_t inner_ = 1;  // floats that move together: the axis behind the columns
-  bool linear_;
+  std::vector<float> column_fraction_;
+};
+
+// Signed or unsigned bytes: in double, each sum in the reference's order, so that ties round the same way.
+class LinearByteKernel final : public ResizeKernel {
+ public:
+  LinearByteKernel(const ops::NodeView& view, const std::vector<ops::ResizedAxis>& axes)
+      : ResizeKernel(view, axes), is_signed_(view.input(0).dtype == DType::i8) {}
+
+  void run(KernelContext& context) const override {
+    const auto* x = static_cast<const std::uint8_t*>(context.input(0).raw());
+    auto* y = static_cast<std::uint8_t*>(context.output(0).mutable_raw());
+    const std::int64_t height = rows_.size(), line = input_line();
+    context.parallel_for(planes_ * height, grain(), [&](std::int64_t begin, std::int64_t end) {
+      std::vector<double> blended(static_cast<std::size_t>(line));
+      for (std::int64_t item = begin; item < end; ++item) {
+        const std::uint8_t* plane = x + item / height * rows_.input * line;
+        const auto row = static_cast<std::size_t>(item % height);
+        blend_byte_rows(plane + rows_.low[row] * line, plane + rows_.high[row] * line, is_signed_, rows_.fraction[row],
+                        blended.data(), line);
+        resize_columns(blended.data(), y + item * output_line());
+      }
+    });
+  }
+
+ private:
+  void resize_columns(const double* from, std::uint8_t* to) const {
+    if (columns_.identity) return blend_to_bytes(from, from, 0, to, output_line());
+    if (inner_ == 1) {
+      return blend_columns_to_bytes(from, columns_.low.data(), columns_.high.data(), columns_.fraction.data(), to,
+                                    columns_.size());
+    }
+    for (std::size_t c = 0; c < columns_.low.size(); ++c, to += inner_) {
+      blend_to_bytes(from + columns_.low[c] * inner_, from + columns_.high[c] * inner_, columns_.fraction[c], to,
+                     inner_);
+    }
+  }
+
+  bool is_signed_;
 };
 
 const Tensor* non_empty(const ops::NodeView& view, std::size_t i) {
@@ -217,8 +235,13 @@ std::vector<ops::ResizedAxis> axes_of(const ops::NodeView& view) {
 }  // namespace
 
 std::string reject_resize(const ops::NodeView& view) {
-  if (view.input(0).dtype != DType::f32) return "takes f32";
+  const DType type = view.input(0).dtype;
   if (ops::resize_mode(view) == ops::ResizeMode::cubic) return "interpolates linearly or takes the nearest";
+  if (ops::resize_mode(view) == ops::ResizeMode::nearest) {
+    if (!moves_as_bytes(type) || bits_of(type) > 64) return "moves elements of 1 to 8 bytes";
+  } else if (type != DType::f32 && type != DType::u8 && type != DType::i8) {
+    return "interpolates f32, u8 and i8";
+  }
   if (view.integer("antialias") != 0 || view.integer("exclude_outside") != 0) return "has no antialiasing";
   if (view.text("coordinate_transformation_mode") == "tf_crop_and_resize") return "does not crop";
   if ((non_empty(view, 2) != nullptr) == (non_empty(view, 3) != nullptr))
@@ -236,8 +259,9 @@ std::string reject_resize(const ops::NodeView& view) {
 }
 
 KernelPointer make_resize(const ops::NodeView& view, WeightStore&) {
-  return std::make_unique<ResizeKernel>(view, axes_of(view));
+  if (ops::resize_mode(view) == ops::ResizeMode::nearest) return std::make_unique<NearestKernel>(view, axes_of(view));
+  if (view.input(0).dtype == DType::f32) return std::make_unique<LinearKernel>(view, axes_of(view));
+  return std::make_unique<LinearByteKernel>(view, axes_of(view));
 }
 
 }  // namespace tessera::backends::cpu
-#endif  // HWY_ONCE
