@@ -11,7 +11,8 @@ costs. To tell both from what a server and its clients cost at all, the same cli
 size ("whole"), which the server computes as they come.
 
 Server, clients and fixed batches have the same cores, so that whatever clients take is missing to the server. All is
-measured in turn, and medians over the rounds count. MODEL is a name of `tessera new` or an .onnx file whose first dimension is called batch.
+measured in turn, and medians over the rounds count. MODEL is a name of `tessera new` or an .onnx file whose first
+dimension is called batch.
 """
 import argparse
 import contextlib
@@ -109,7 +110,8 @@ class Subject:
             runs, seconds = max(spent["runs"], 1), found["statuses"]["200"] / found["per_second"]
             self.details.setdefault(way, []).append({
                 "rows_per_run": spent["rows"] / runs, "run_ms": spent["infer_ns"] / runs * 1e-6,
-                "gather_ms": spent["input_ns"] / runs * 1e-6, "part_of_time_in_runs": spent["infer_ns"] * 1e-9 / seconds,
+                "gather_ms": spent["input_ns"] / runs * 1e-6,
+                "part_of_time_in_runs": spent["infer_ns"] * 1e-9 / seconds,
                 "server_cores": spent["cpu_s"] / seconds, "client_cores": clients_s / seconds,
                 "p50_ms": found["p50_us"] / 1000})
 

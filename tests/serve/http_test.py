@@ -82,8 +82,9 @@ class Http(server.WithServer):
             value, index, name = label.split(":")
             float(value)
             self.assertEqual(name, "zero one two three four five six seven eight nine".split()[int(index)])
-        self.refused(400, "", "POST", "/v2/models/reader/infer", b"no picture",
-                     {"Inference-Header-Content-Length": "0"})
+        for body in (b"no picture", b"", grey_png(60, 40)[:60]):
+            self.refused(400, "no picture that can be decoded", "POST", "/v2/models/reader/infer", body,
+                         {"Inference-Header-Content-Length": "0"})
 
     def test_classes_and_ids(self):
         request = lenet_request(rows=2, id="mine", outputs=[{"name": "output", "parameters": {"classification": 2}}])

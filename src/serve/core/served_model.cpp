@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "serve/core/classification.h"
 #include "serve/core/log.h"
+#include "serve/core/picture_model.h"
 #include "serve/core/served_model_options.h"
 #include "serve/core/tracing.h"
 #include "serve/protocol/datatype.h"
@@ -29,6 +30,12 @@ void add_spans(RequestTrace& trace, const QueuedCall& queued, std::int64_t rows,
   trace.add("compute input", started_ns, gathered_ns, {}, compute);
   trace.add("compute infer", gathered_ns, ran_ns, {}, compute);
   trace.add("compute output", ran_ns, ran_ns + times.output_ns, {}, compute);
+}
+
+// What the decoder's graph says of bytes that are no picture is about the sizes of tensors.
+Failure no_picture(const Failure& failure) {
+  if (failure.reason() != Reason::bad_request) return failure;
+  return Failure(Reason::bad_request, "the input 'image' is no picture that can be decoded");
 }
 
 ModelSettings completed(ModelSettings settings, const Model& model) {
@@ -308,7 +315,8 @@ void ServedModel::run(Batch batch, Gatherer& gatherer) {
   } catch (...) {
     const Failure failure = current_failure();
     log_current_exception("a run failed", {{"model", info_.name}, {"version", info_.version}});
-    if (batch.size() == 1) return refuse(batch.front(), failure);
+    if (batch.size() == 1)
+      return refuse(batch.front(), info_.settings.config.backend() == kPictureBackend ? no_picture(failure) : failure);
     // One request's data may be to blame: each gets its own chance.
     for (QueuedCall& queued : batch) {
       Batch alone;

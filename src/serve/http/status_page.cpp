@@ -88,13 +88,13 @@ function card(model, seconds) {
   c.append(element("h2", model.name), element("div", "version " + model.version + ", " + model.class, "soft"));
   const add = (name, value, kind) => list.append(element("dt", name), element("dd", value, kind));
   add("requests a second", rate.toFixed(1));
-  add("p50, p99", ms(model.p50_ms) + ", " + ms(model.p99_ms));
-  add("mean wait in the queue", ms(model.queue_ms));
+  add("p50, p99", model.success ? ms(model.p50_ms) + ", " + ms(model.p99_ms) : "none yet");
+  add("mean wait", model.success ? ms(model.queue_ms) : "none yet");
   add("waiting, computing", model.waiting + ", " + model.running);
   add("rows a batch", model.executions ? (model.inferences / model.executions).toFixed(2) : "none yet");
   add("answered", model.success.toLocaleString());
   add("refused or failed", model.fail.toLocaleString(), model.fail ? "bad" : "");
-  add("memory", bytes(model.memory_bytes));
+  if (model.memory_bytes > 0) add("memory", bytes(model.memory_bytes));  // an ensemble has none of its own
   if (model.device_s !== undefined) {
     const share = old && seconds > 0 ? 100 * (model.device_s - old.device_s) / seconds : 0;
     add("of the device's time", share.toFixed(0) + " %");
