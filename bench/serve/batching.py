@@ -21,6 +21,7 @@ import os
 import pathlib
 import resource
 import shutil
+import signal
 import statistics
 import struct
 import subprocess
@@ -196,6 +197,7 @@ def main():
     options = parser.parse_args()
     serving.program = options.program = os.path.abspath(options.program)
     ensure_built(options.program, options.load)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server and the shared memory go too
     reports = []
     for name in options.models:
         reports.append(measure(options, name))
