@@ -1,10 +1,10 @@
 // Comparisons, which give bools, and logic on bools.
 #include "backends/cpu/element_wise/comparison.h"
 
-#include <algorithm>
 #include <functional>
 
 #include "backends/cpu/element_wise/kernels.h"
+#include "backends/cpu/element_wise/typed_lines.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/element_wise/comparison.cpp"
@@ -94,46 +94,9 @@ namespace {
 HWY_EXPORT(f32_comparison);
 HWY_EXPORT(is_nan);
 
-template <typename F, typename T, bool x_moves, bool y_moves>
-void line(const void* x_data, const void* y_data, void* z_data, std::int64_t count) {
-  const auto *x = static_cast<const T*>(x_data), *y = static_cast<const T*>(y_data);
-  auto* z = static_cast<bool*>(z_data);
-  const T x_first = *x, y_first = *y;  // as above
-  for (std::int64_t i = 0; i < count; ++i) z[i] = F()(x_moves ? x[i] : x_first, y_moves ? y[i] : y_first);
-}
-
-template <typename F, typename T>
-BinaryLine pick(bool x_moves, bool y_moves) {
-  if (x_moves && y_moves) return line<F, T, true, true>;
-  if (x_moves) return line<F, T, true, false>;
-  return y_moves ? line<F, T, false, true> : line<F, T, false, false>;
-}
-
-template <typename F>
-BinaryLine compare(DType type, bool x_moves, bool y_moves) {
-  if (type == DType::i32) return pick<F, std::int32_t>(x_moves, y_moves);
-  return type == DType::i64 ? pick<F, std::int64_t>(x_moves, y_moves) : pick<F, bool>(x_moves, y_moves);
-}
-
-struct ComparisonName {
-  std::string_view op;
-  BinaryLine (*choose)(DType type, bool x_moves, bool y_moves);
-};
-// Of integers and bools.
-constexpr ComparisonName kNames[] = {
-    {"Equal", compare<std::equal_to<>>},
-    {"Greater", compare<std::greater<>>},
-    {"GreaterOrEqual", compare<std::greater_equal<>>},
-    {"Less", compare<std::less<>>},
-    {"LessOrEqual", compare<std::less_equal<>>},
-    {"And", compare<std::logical_and<>>},
-    {"Or", compare<std::logical_or<>>},
-    {"Xor", compare<std::not_equal_to<>>},
-};
-
 BinaryLine line_of(std::string_view op, DType type, bool x_moves, bool y_moves) {
   if (type == DType::f32) return f32_comparison_line(op, x_moves, y_moves);
-  return std::ranges::find(kNames, op, &ComparisonName::op)->choose(type, x_moves, y_moves);
+  return typed_comparison_line(op, type, x_moves, y_moves);
 }
 
 }  // namespace
@@ -157,8 +120,8 @@ void is_nan_line(const float* x, bool* y, std::int64_t count) {
 std::string reject_comparison(const ops::NodeView& view) {
   if (view.output(0).dtype == DType::undefined) return "wants known shapes";
   const DType type = view.input(0).dtype;
-  const bool fits = type == DType::f32 || type == DType::i32 || type == DType::i64 || type == DType::boolean;
-  return fits ? "" : "takes f32, i32, i64 and bool";
+  const bool fits = type == DType::f32 || type == DType::boolean || has_typed_lines(type);
+  return fits ? "" : "takes f32, f64, bool and integers of 8 bits or more";
 }
 
 std::unique_ptr<Kernel> make_comparison(const ops::NodeView& view, WeightStore&) {

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "backends/cpu/element_wise/kernels.h"
+#include "backends/cpu/element_wise/typed_lines.h"
 #include "base/assert.h"
-#include "base/error.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/element_wise/element_wise_binary.cpp"
@@ -116,73 +116,24 @@ HWY_EXPORT(f32_line);
 constexpr std::int64_t kGrain = 32768, kSlowGrain = 2048;
 constexpr std::int64_t kShortLine = 1024;  // elements: what a call costs would show
 
-// One operation on integers or doubles; integers wrap.
-template <Arithmetic kind, typename T>
-T combine(T x, T y) {
-  if constexpr (kind == Arithmetic::max) return x < y ? y : x;
-  if constexpr (kind == Arithmetic::min) return x < y ? x : y;
-  if constexpr (kind == Arithmetic::p_relu) return x < 0 ? combine<Arithmetic::mul>(x, y) : x;
-  using U = std::make_unsigned_t<T>;
-  if constexpr (kind == Arithmetic::add) return static_cast<T>(static_cast<U>(x) + static_cast<U>(y));
-  if constexpr (kind == Arithmetic::sub) return static_cast<T>(static_cast<U>(x) - static_cast<U>(y));
-  if constexpr (kind == Arithmetic::mul) return static_cast<T>(static_cast<U>(x) * static_cast<U>(y));
-  if constexpr (kind == Arithmetic::div || kind == Arithmetic::mod || kind == Arithmetic::fmod) {
-    require(y != 0, ErrorKind::failed, "integer division by zero");
-    // The lowest integer by -1 wraps to itself.
-    if (y == T{-1}) return kind == Arithmetic::div ? static_cast<T>(U{0} - static_cast<U>(x)) : T{0};
-    if constexpr (kind == Arithmetic::div) return x / y;
-    const T rest = x % y;
-    return kind == Arithmetic::mod && rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
-  }
-}
-
-template <Arithmetic kind, typename T, bool x_moves, bool y_moves>
-void integer_line(const void* x_data, const void* y_data, void* z_data, std::int64_t count) {
-  const auto *x = static_cast<const T*>(x_data), *y = static_cast<const T*>(y_data);
-  auto* z = static_cast<T*>(z_data);
-  for (std::int64_t i = 0; i < count; ++i) z[i] = combine<kind>(x[x_moves ? i : 0], y[y_moves ? i : 0]);
-}
-
-template <Arithmetic kind, typename T>
-BinaryLine pick_integer(bool x_moves, bool y_moves) {
-  if (x_moves && y_moves) return integer_line<kind, T, true, true>;
-  if (x_moves) return integer_line<kind, T, true, false>;
-  return y_moves ? integer_line<kind, T, false, true> : integer_line<kind, T, false, false>;
-}
-
-template <typename T>
-BinaryLine integer_line(Arithmetic kind, bool x_moves, bool y_moves) {
-  switch (kind) {
-    case Arithmetic::add:
-      return pick_integer<Arithmetic::add, T>(x_moves, y_moves);
-    case Arithmetic::sub:
-      return pick_integer<Arithmetic::sub, T>(x_moves, y_moves);
-    case Arithmetic::mul:
-      return pick_integer<Arithmetic::mul, T>(x_moves, y_moves);
-    case Arithmetic::div:
-      return pick_integer<Arithmetic::div, T>(x_moves, y_moves);
-    case Arithmetic::mod:
-      return pick_integer<Arithmetic::mod, T>(x_moves, y_moves);
-    case Arithmetic::fmod:
-      return pick_integer<Arithmetic::fmod, T>(x_moves, y_moves);
-    case Arithmetic::max:
-      return pick_integer<Arithmetic::max, T>(x_moves, y_moves);
-    case Arithmetic::min:
-      return pick_integer<Arithmetic::min, T>(x_moves, y_moves);
-    case Arithmetic::p_relu:
-      return pick_integer<Arithmetic::p_relu, T>(x_moves, y_moves);
-  }
-  return nullptr;
-}
-
 struct ArithmeticName {
   std::string_view op;
   Arithmetic kind;
 };
 constexpr ArithmeticName kNames[] = {
-    {"Add", Arithmetic::add}, {"Sub", Arithmetic::sub},      {"Mul", Arithmetic::mul},
-    {"Div", Arithmetic::div}, {"Mod", Arithmetic::mod},      {"Max", Arithmetic::max},
-    {"Min", Arithmetic::min}, {"PRelu", Arithmetic::p_relu}, {"Sum", Arithmetic::add},
+    {"Add", Arithmetic::add},
+    {"Sub", Arithmetic::sub},
+    {"Mul", Arithmetic::mul},
+    {"Div", Arithmetic::div},
+    {"Mod", Arithmetic::mod},
+    {"Max", Arithmetic::max},
+    {"Min", Arithmetic::min},
+    {"PRelu", Arithmetic::p_relu},
+    {"Sum", Arithmetic::add},
+    {"BitwiseAnd", Arithmetic::bit_and},
+    {"BitwiseOr", Arithmetic::bit_or},
+    {"BitwiseXor", Arithmetic::bit_xor},
+    {"BitShift", Arithmetic::shift_right},
 };
 
 Arithmetic kind_of(std::string_view op) {
@@ -193,12 +144,13 @@ Arithmetic kind_of(std::string_view op) {
 
 Arithmetic kind_of(const ops::NodeView& view) {
   const Arithmetic kind = kind_of(view.op().name);
+  if (kind == Arithmetic::shift_right && view.text("direction") == "LEFT") return Arithmetic::shift_left;
   return kind == Arithmetic::mod && view.integer("fmod") != 0 ? Arithmetic::fmod : kind;
 }
 
 BinaryLine line_of(Arithmetic kind, DType type, bool x_moves, bool y_moves) {
-  if (type == DType::i64) return integer_line<std::int64_t>(kind, x_moves, y_moves);
-  if (type == DType::i32) return integer_line<std::int32_t>(kind, x_moves, y_moves);
+  const bool is_remainder = kind == Arithmetic::mod || kind == Arithmetic::fmod;
+  if (type != DType::f32 || is_remainder) return typed_arithmetic_line(kind, type, x_moves, y_moves);
   return HWY_DYNAMIC_DISPATCH(f32_line)(kind, x_moves, y_moves);
 }
 
@@ -301,9 +253,8 @@ BinaryLine f32_arithmetic_line(std::string_view op, bool x_moves, bool y_moves) 
 
 std::string reject_arithmetic(const ops::NodeView& view) {
   const DType type = view.input(0).dtype;
-  if (type != DType::f32 && type != DType::i32 && type != DType::i64) return "takes f32, i32 and i64";
+  if (type != DType::f32 && !has_typed_lines(type)) return "takes f32, f64 and integers of 8 bits or more";
   if (view.output(0).dtype == DType::undefined) return "wants known shapes";
-  if (view.op().name == "Mod" && type == DType::f32) return "takes integers";
   if (view.input_count() == 1) return "takes two operands or more";
   for (std::size_t i = 0; view.input_count() > 2 && i < view.input_count(); ++i) {
     if (view.input(i).shape != view.output(0).shape) return "broadcasts two operands, not more";

@@ -7,7 +7,22 @@
 
 namespace tessera::backends::cpu {
 
-enum class Arithmetic { add, sub, mul, div, mod, fmod, max, min, p_relu };
+enum class Arithmetic {
+  add,
+  sub,
+  mul,
+  div,
+  mod,
+  fmod,
+  max,
+  min,
+  p_relu,
+  bit_and,
+  bit_or,
+  bit_xor,
+  shift_left,
+  shift_right
+};
 
 // `count` elements of z from x and y, each of which advances or repeats one element.
 using BinaryLine = void (*)(const void* x, const void* y, void* z, std::int64_t count);

@@ -1,6 +1,7 @@
 // Kernels of two and three broadcasting operands: every operator over a list of shape pairs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -51,17 +52,22 @@ bool is_slope(const Shape& y, const Shape& x) {
   return true;
 }
 
+// Mod of floats wants its attribute.
+ir::Attributes remainder(const std::string& op, DType type) {
+  if (op != "Mod" || !is_float(type)) return {};
+  return {{"fmod", ir::Attribute(std::int64_t{1})}};
+}
+
 TEST(CpuElementWiseBinary, ArithmeticMatchesReference) {
   for (const std::string op : kArithmetic) {
     for (const DType type : {DType::f32, DType::i64, DType::i32}) {
-      if (op == "Mod" && type == DType::f32) continue;
       for (const ShapePair& pair : kShapes) {
         if (op == "PRelu" && !is_slope(pair.y, pair.x)) continue;
         // Divisors are never 0.
         const bool divides = op == "Div" || op == "Mod";
         const Tensor x = random_tensor(type, pair.x, 1, -100, 100);
         const Tensor y = random_tensor(type, pair.y, 2, divides ? 1 : -100, 100);
-        expect_matches_reference({op, {x, y}}, Tolerance::epsilons(DType::f32, 1));
+        expect_matches_reference({op, {x, y}, remainder(op, type)}, Tolerance::epsilons(DType::f32, 1));
       }
     }
   }
@@ -82,6 +88,64 @@ TEST(CpuElementWiseBinary, ComparisonsMatchReference) {
     }
   }
   expect_matches_reference({"Not", {random_tensor(DType::boolean, {77}, 1, 0, 1)}});
+}
+
+// Fewer shapes for the types that share plain loops.
+const ShapePair kFewShapes[] = {
+    {{133}, {133}},     {{3, 133}, {}},     {{}, {5, 17}},    {{3, 133}, {3, 1}}, {{2, 5, 7, 9}, {5, 1, 1}},
+    {{2900, 16}, {16}}, {{70000}, {70000}}, {{0, 3}, {1, 3}},
+};
+const DType kUnsigned[] = {DType::u8, DType::u16, DType::u32, DType::u64};
+
+// Values that make bytes wrap.
+Tensor some_of(DType type, const Shape& shape, std::uint64_t seed, double lowest = -100) {
+  const bool has_sign = !std::ranges::count(kUnsigned, type);
+  return random_tensor(type, shape, seed, has_sign ? lowest : std::max(lowest, 0.0), has_sign ? 100 : 200);
+}
+
+TEST(CpuElementWiseBinary, EveryTypeMatchesReference) {
+  for (const DType type : {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::u64, DType::f64}) {
+    for (const ShapePair& pair : kFewShapes) {
+      for (const std::string op : {"Add", "Sub", "Mul", "Div", "Mod", "Max", "Min"}) {
+        const bool divides = op == "Div" || op == "Mod";
+        expect_matches_reference(
+            {op, {some_of(type, pair.x, 1), some_of(type, pair.y, 2, divides ? 1 : -100)}, remainder(op, type)});
+      }
+      for (const std::string op : kComparisons)
+        expect_matches_reference({op, {some_of(type, pair.x, 1), some_of(type, pair.y, 2)}});
+    }
+  }
+}
+
+TEST(CpuElementWiseBinary, BitwiseMatchesReference) {
+  for (const ShapePair& pair : kFewShapes) {
+    for (const DType type : {DType::u8, DType::i8, DType::i16, DType::i32, DType::u64}) {
+      for (const std::string op : {"BitwiseAnd", "BitwiseOr", "BitwiseXor"})
+        expect_matches_reference({op, {some_of(type, pair.x, 1), some_of(type, pair.y, 2)}});
+    }
+    for (const DType type : kUnsigned) {
+      // Shifts by the width and more, too.
+      for (const std::string direction : {"LEFT", "RIGHT"}) {
+        expect_matches_reference({"BitShift",
+                                  {some_of(type, pair.x, 1), random_tensor(type, pair.y, 2, 0, 70)},
+                                  {{"direction", ir::Attribute(direction)}}});
+      }
+    }
+  }
+}
+
+TEST(CpuElementWiseBinary, EdgeValuesOfEveryType) {
+  const Tensor bytes = Tensor::from<std::int8_t>({5, 1}, {-128, -1, 0, 1, 127});
+  const Tensor divisors = Tensor::from<std::int8_t>({1, 4}, {-128, -1, 1, 127});
+  for (const std::string op : {"Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Less", "GreaterOrEqual"})
+    expect_matches_reference({op, {bytes, divisors}});
+  expect_matches_reference({"Mod", {bytes, divisors}, {{"fmod", ir::Attribute(std::int64_t{1})}}});
+  constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> edges = {0.0, -0.0, 1.5, -1.5, infinity, -infinity, nan, 1e-310, 1e308};
+  const Tensor x = Tensor::from<double>({9, 1}, edges), y = Tensor::from<double>({1, 9}, edges);
+  for (const std::string op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "Equal", "Greater", "LessOrEqual"})
+    expect_matches_reference({op, {x, y}});
+  expect_matches_reference({"Mod", {x, y}, {{"fmod", ir::Attribute(std::int64_t{1})}}});
 }
 
 TEST(CpuElementWiseBinary, EdgeValues) {

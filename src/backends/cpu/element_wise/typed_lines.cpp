@@ -1,0 +1,262 @@
+// Plain loops over contiguous elements, which the compiler vectorises for each instruction set.
+#include "backends/cpu/element_wise/typed_lines.h"
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <type_traits>
+
+#include "base/error.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/element_wise/typed_lines.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+// An output that is the memory of an operand meets it at the same element only.
+#ifndef TESSERA_INDEPENDENT_ELEMENTS
+#if defined(__clang__)
+#define TESSERA_INDEPENDENT_ELEMENTS _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define TESSERA_INDEPENDENT_ELEMENTS _Pragma("GCC ivdep")
+#endif
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::backends::cpu::HWY_NAMESPACE {
+namespace {
+
+template <Arithmetic kind, typename T>
+HWY_INLINE T divide_integers(T x, T y) {
+  require(y != 0, ErrorKind::failed, "integer division by zero");
+  if constexpr (std::is_signed_v<T>) {
+    // The lowest integer by -1 wraps to itself.
+    if (y == T{-1})
+      return kind == Arithmetic::div ? static_cast<T>(std::uint64_t{0} - static_cast<std::uint64_t>(x)) : T{0};
+  }
+  if constexpr (kind == Arithmetic::div) return static_cast<T>(x / y);
+  const T rest = static_cast<T>(x % y);
+  return kind == Arithmetic::mod && rest != 0 && (rest < 0) != (y < 0) ? static_cast<T>(rest + y) : rest;
+}
+
+template <Arithmetic kind, typename T>
+HWY_INLINE T combine_integers(T x, T y) {
+  // Integers wrap in an unsigned type of int's size or more: smaller ones would become int, which must not overflow.
+  using U = std::conditional_t<(sizeof(T) < 4), std::uint32_t, std::make_unsigned_t<T>>;
+  const auto a = static_cast<U>(x), b = static_cast<U>(y);
+  if constexpr (kind == Arithmetic::add) return static_cast<T>(a + b);
+  if constexpr (kind == Arithmetic::sub) return static_cast<T>(a - b);
+  if constexpr (kind == Arithmetic::mul) return static_cast<T>(a * b);
+  if constexpr (kind == Arithmetic::bit_and) return static_cast<T>(a & b);
+  if constexpr (kind == Arithmetic::bit_or) return static_cast<T>(a | b);
+  if constexpr (kind == Arithmetic::bit_xor) return static_cast<T>(a ^ b);
+  // Of unsigned integers only.
+  if constexpr (kind == Arithmetic::shift_left) return static_cast<T>(b >= 8 * sizeof(T) ? 0 : a << b);
+  if constexpr (kind == Arithmetic::shift_right) return static_cast<T>(b >= 8 * sizeof(T) ? 0 : a >> b);
+  if constexpr (kind == Arithmetic::max) return x < y ? y : x;
+  if constexpr (kind == Arithmetic::min) return x < y ? x : y;
+  if constexpr (kind == Arithmetic::p_relu) return x < 0 ? static_cast<T>(a * b) : x;
+  if constexpr (kind == Arithmetic::div || kind == Arithmetic::mod || kind == Arithmetic::fmod)
+    return divide_integers<kind>(x, y);
+}
+
+template <Arithmetic kind, typename T>
+HWY_INLINE T combine_floats(T x, T y) {
+  if constexpr (kind == Arithmetic::add) return x + y;
+  if constexpr (kind == Arithmetic::sub) return x - y;
+  if constexpr (kind == Arithmetic::mul) return x * y;
+  if constexpr (kind == Arithmetic::div) return x / y;
+  if constexpr (kind == Arithmetic::mod || kind == Arithmetic::fmod) return std::fmod(x, y);
+  // NaN wins over numbers.
+  if constexpr (kind == Arithmetic::max) return x != x ? x : y != y ? y : x < y ? y : x;
+  if constexpr (kind == Arithmetic::min) return x != x ? x : y != y ? y : x < y ? x : y;
+  if constexpr (kind == Arithmetic::p_relu) return x < 0 ? x * y : x;
+}
+
+template <Arithmetic kind>
+struct Combine {
+  template <typename T>
+  HWY_INLINE T operator()(T x, T y) const {
+    if constexpr (std::is_floating_point_v<T>) return combine_floats<kind>(x, y);
+    else return combine_integers<kind>(x, y);
+  }
+};
+
+// Logic on bytes: without branches, which would keep it from vectors.
+struct LogicalAnd {
+  HWY_INLINE std::uint8_t operator()(std::uint8_t x, std::uint8_t y) const { return (x != 0) & (y != 0); }
+};
+struct LogicalOr {
+  HWY_INLINE std::uint8_t operator()(std::uint8_t x, std::uint8_t y) const { return (x | y) != 0; }
+};
+struct LogicalXor {
+  HWY_INLINE std::uint8_t operator()(std::uint8_t x, std::uint8_t y) const { return (x != 0) != (y != 0); }
+};
+
+// Compilers write a loop whose length they know with vectors only, at any level of optimisation.
+constexpr std::int64_t kTogether = 64;
+
+template <typename F, typename T, typename Z, bool x_moves, bool y_moves>
+void typed_line(const void* x_data, const void* y_data, void* z_data, std::int64_t count) {
+  const auto *x = static_cast<const T*>(x_data), *y = static_cast<const T*>(y_data);
+  auto* z = static_cast<Z*>(z_data);
+  const F f;
+  const T x_first = *x, y_first = *y;  // read before z is written, which may be the memory of either
+  const auto at = [&](std::int64_t i) { z[i] = static_cast<Z>(f(x_moves ? x[i] : x_first, y_moves ? y[i] : y_first)); };
+  std::int64_t i = 0;
+  for (; i + kTogether <= count; i += kTogether) {
+    TESSERA_INDEPENDENT_ELEMENTS
+    for (std::int64_t k = 0; k < kTogether; ++k) at(i + k);
+  }
+  for (; i < count; ++i) at(i);
+}
+
+template <typename F, typename T, typename Z>
+BinaryLine typed_pick(bool x_moves, bool y_moves) {
+  if (x_moves && y_moves) return typed_line<F, T, Z, true, true>;
+  if (x_moves) return typed_line<F, T, Z, true, false>;
+  return y_moves ? typed_line<F, T, Z, false, true> : typed_line<F, T, Z, false, false>;
+}
+
+// Operators that tell signed integers from unsigned ones, on integers.
+template <typename F, bool of_bytes>
+BinaryLine for_integer(DType type, bool x_moves, bool y_moves) {
+  const auto pick = [&]<typename T>(T) {
+    return typed_pick<F, T, std::conditional_t<of_bytes, std::uint8_t, T>>(x_moves, y_moves);
+  };
+  switch (type) {
+    case DType::i8:
+      return pick(std::int8_t{});
+    case DType::i16:
+      return pick(std::int16_t{});
+    case DType::i32:
+      return pick(std::int32_t{});
+    case DType::i64:
+      return pick(std::int64_t{});
+    case DType::u16:
+      return pick(std::uint16_t{});
+    case DType::u32:
+      return pick(std::uint32_t{});
+    case DType::u64:
+      return pick(std::uint64_t{});
+    default:
+      return pick(std::uint8_t{});  // and bools
+  }
+}
+
+// The unsigned type of the same size, for operators to which both are the same.
+DType without_sign(DType type) {
+  const int bits = bits_of(type);
+  return bits == 8 ? DType::u8 : bits == 16 ? DType::u16 : bits == 32 ? DType::u32 : DType::u64;
+}
+
+template <Arithmetic kind>
+BinaryLine arithmetic_for(DType type, bool x_moves, bool y_moves) {
+  constexpr bool is_bitwise = kind == Arithmetic::bit_and || kind == Arithmetic::bit_or ||
+                              kind == Arithmetic::bit_xor || kind == Arithmetic::shift_left ||
+                              kind == Arithmetic::shift_right;
+  constexpr bool ignores_sign =
+      is_bitwise || kind == Arithmetic::add || kind == Arithmetic::sub || kind == Arithmetic::mul;
+  using F = Combine<kind>;
+  if constexpr (!is_bitwise) {
+    if (type == DType::f64) return typed_pick<F, double, double>(x_moves, y_moves);
+  }
+  if constexpr (kind == Arithmetic::fmod || kind == Arithmetic::mod) {
+    if (type == DType::f32) return typed_pick<F, float, float>(x_moves, y_moves);
+  }
+  if (is_float(type)) return nullptr;
+  return for_integer<F, false>(ignores_sign ? without_sign(type) : type, x_moves, y_moves);
+}
+
+template <typename F>
+BinaryLine comparison_for(DType type, bool x_moves, bool y_moves) {
+  if (type == DType::f64) return typed_pick<F, double, std::uint8_t>(x_moves, y_moves);
+  return for_integer<F, true>(std::is_same_v<F, std::equal_to<>> ? without_sign(type) : type, x_moves, y_moves);
+}
+
+}  // namespace
+
+BinaryLine arithmetic_line_of(Arithmetic kind, DType type, bool x_moves, bool y_moves) {
+  switch (kind) {
+    case Arithmetic::add:
+      return arithmetic_for<Arithmetic::add>(type, x_moves, y_moves);
+    case Arithmetic::sub:
+      return arithmetic_for<Arithmetic::sub>(type, x_moves, y_moves);
+    case Arithmetic::mul:
+      return arithmetic_for<Arithmetic::mul>(type, x_moves, y_moves);
+    case Arithmetic::div:
+      return arithmetic_for<Arithmetic::div>(type, x_moves, y_moves);
+    case Arithmetic::mod:
+      return arithmetic_for<Arithmetic::mod>(type, x_moves, y_moves);
+    case Arithmetic::fmod:
+      return arithmetic_for<Arithmetic::fmod>(type, x_moves, y_moves);
+    case Arithmetic::max:
+      return arithmetic_for<Arithmetic::max>(type, x_moves, y_moves);
+    case Arithmetic::min:
+      return arithmetic_for<Arithmetic::min>(type, x_moves, y_moves);
+    case Arithmetic::p_relu:
+      return arithmetic_for<Arithmetic::p_relu>(type, x_moves, y_moves);
+    case Arithmetic::bit_and:
+      return arithmetic_for<Arithmetic::bit_and>(type, x_moves, y_moves);
+    case Arithmetic::bit_or:
+      return arithmetic_for<Arithmetic::bit_or>(type, x_moves, y_moves);
+    case Arithmetic::bit_xor:
+      return arithmetic_for<Arithmetic::bit_xor>(type, x_moves, y_moves);
+    case Arithmetic::shift_left:
+      return arithmetic_for<Arithmetic::shift_left>(without_sign(type), x_moves, y_moves);
+    case Arithmetic::shift_right:
+      return arithmetic_for<Arithmetic::shift_right>(without_sign(type), x_moves, y_moves);
+  }
+  return nullptr;
+}
+
+BinaryLine comparison_line_of(std::string_view op, DType type, bool x_moves, bool y_moves) {
+  if (op == "Equal") return comparison_for<std::equal_to<>>(type, x_moves, y_moves);
+  if (op == "Greater") return comparison_for<std::greater<>>(type, x_moves, y_moves);
+  if (op == "GreaterOrEqual") return comparison_for<std::greater_equal<>>(type, x_moves, y_moves);
+  if (op == "Less") return comparison_for<std::less<>>(type, x_moves, y_moves);
+  if (op == "LessOrEqual") return comparison_for<std::less_equal<>>(type, x_moves, y_moves);
+  if (op == "And") return typed_pick<LogicalAnd, std::uint8_t, std::uint8_t>(x_moves, y_moves);
+  if (op == "Or") return typed_pick<LogicalOr, std::uint8_t, std::uint8_t>(x_moves, y_moves);
+  return typed_pick<LogicalXor, std::uint8_t, std::uint8_t>(x_moves, y_moves);
+}
+
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::backends::cpu {
+namespace {
+
+HWY_EXPORT(arithmetic_line_of);
+HWY_EXPORT(comparison_line_of);
+
+}  // namespace
+
+bool has_typed_lines(DType type) {
+  switch (type) {
+    case DType::i8:
+    case DType::i16:
+    case DType::i32:
+    case DType::i64:
+    case DType::u8:
+    case DType::u16:
+    case DType::u32:
+    case DType::u64:
+    case DType::f64:
+      return true;
+    default:
+      return false;
+  }
+}
+
+BinaryLine typed_arithmetic_line(Arithmetic kind, DType type, bool x_moves, bool y_moves) {
+  return HWY_DYNAMIC_DISPATCH(arithmetic_line_of)(kind, type, x_moves, y_moves);
+}
+
+BinaryLine typed_comparison_line(std::string_view op, DType type, bool x_moves, bool y_moves) {
+  return HWY_DYNAMIC_DISPATCH(comparison_line_of)(op, type, x_moves, y_moves);
+}
+
+}  // namespace tessera::backends::cpu
+#endif  // HWY_ONCE
