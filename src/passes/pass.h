@@ -65,6 +65,7 @@ ir::Graph fuse_training_normalisation(ir::Graph graph, const PassContext& contex
 ir::Graph widen_halves(ir::Graph graph, const PassContext& context);
 ir::Graph decompose_composites(ir::Graph graph, const PassContext& context);
 ir::Graph multiply_transforms(ir::Graph graph, const PassContext& context);
+ir::Graph multiply_einsums(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_distances(ir::Graph graph, const PassContext& context);
 ir::Graph look_up_stored_rows(ir::Graph graph, const PassContext& context);
 ir::Graph fold_constants(ir::Graph graph, const PassContext& context);

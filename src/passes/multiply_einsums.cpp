@@ -1,0 +1,216 @@
+// Einsum of one or two operands of known sizes becomes sums, a product of matrices and transposes, for which devices
+// have fast kernels.
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "ops/einsum.h"
+#include "ops/gradient.h"
+#include "ops/infer.h"
+#include "ops/op_table.h"
+#include "passes/decompose_composites.h"
+#include "passes/pass.h"
+
+namespace tessera::passes {
+namespace {
+
+// Indices of an equation: letters by their codes, dimensions of an ellipsis, counted from the last, behind them.
+using Indices = std::vector<std::int64_t>;
+constexpr std::int64_t kEllipsis = 128;
+
+bool holds(const Indices& indices, std::int64_t index) {
+  return std::ranges::find(indices, index) != indices.end();
+}
+
+// A value and the index that each of its axes runs over. Axes of one element have none: they are left out.
+struct Factor {
+  ops::Term value;
+  Indices indices;
+};
+
+class EinsumProduct {
+ public:
+  EinsumProduct(ops::GraphBuilder& builder, const ops::EinsumEquation& equation, std::vector<Shape> shapes)
+      : builder_(builder),
+        equation_(equation),
+        shapes_(std::move(shapes)),
+        sizes_(ops::einsum_sizes(equation, shapes_)) {}
+
+  // Nothing where an operand has an index twice or a size is zero.
+  std::optional<ir::ValueId> build(std::span<const ir::ValueId> inputs) {
+    const Shape shape = ops::einsum_output_shape(equation_, sizes_);
+    std::vector<Indices> terms;
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      if (element_count(shapes_[i]) == 0) return {};
+      terms.push_back(indices_of(equation_.inputs[i], shapes_[i]));
+      for (const std::int64_t index : terms.back()) {
+        if (std::ranges::count(terms.back(), index) > 1) return {};
+      }
+    }
+    output_ = indices_of(equation_.output, shape);
+    std::vector<Factor> factors;
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      const ops::Term x(builder_, inputs[i]);
+      Factor factor{terms[i].size() == shapes_[i].size() ? x : reshaped(x, dims_of(terms[i])), terms[i]};
+      factors.push_back(without_own(std::move(factor), terms.size() == 2 ? terms[1 - i] : Indices{}));
+    }
+    Factor result = factors.size() == 1 ? factors[0] : product(factors[0], factors[1]);
+    result = in_order(result, output_);
+    return (output_.size() == shape.size() ? result.value : reshaped(result.value, shape)).id();
+  }
+
+ private:
+  Indices indices_of(const std::string& term, const Shape& shape) const {
+    Indices all;
+    for (const char c : term) {
+      if (c != '.') {
+        all.push_back(c);
+        continue;
+      }
+      const std::size_t hidden = shape.size() + 1 - term.size();
+      for (std::size_t k = 0; k < hidden; ++k) all.push_back(kEllipsis + static_cast<std::int64_t>(hidden - 1 - k));
+    }
+    Indices indices;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (shape[i] != 1) indices.push_back(all[i]);
+    }
+    return indices;
+  }
+
+  std::int64_t size_of(std::int64_t index) const {
+    if (index < kEllipsis) return sizes_.letter[static_cast<std::size_t>(index)];
+    return sizes_.ellipsis[sizes_.ellipsis.size() - 1 - static_cast<std::size_t>(index - kEllipsis)];
+  }
+
+  Shape dims_of(const Indices& indices) const {
+    Shape shape;
+    for (const std::int64_t index : indices) shape.push_back(size_of(index));
+    return shape;
+  }
+
+  static ops::Term reshaped(ops::Term x, const Shape& shape) {
+    return x.combine("Reshape", {x.integers({shape.begin(), shape.end()})});
+  }
+
+  // Summed over what neither the other operand nor the result has.
+  Factor without_own(Factor factor, const Indices& other) const {
+    Indices kept;
+    std::vector<std::int64_t> summed;
+    for (std::size_t i = 0; i < factor.indices.size(); ++i) {
+      const std::int64_t index = factor.indices[i];
+      if (holds(other, index) || holds(output_, index)) kept.push_back(index);
+      else summed.push_back(static_cast<std::int64_t>(i));
+    }
+    if (summed.empty()) return factor;
+    return {factor.value.combine("ReduceSum", {factor.value.integers(summed)}, {{"keepdims", std::int64_t{0}}}), kept};
+  }
+
+  static Factor in_order(const Factor& factor, const Indices& order) {
+    if (factor.indices == order) return factor;
+    std::vector<std::int64_t> places;
+    for (const std::int64_t index : order) {
+      const auto at = std::ranges::find(factor.indices, index);
+      places.push_back(at - factor.indices.begin());
+    }
+    return {factor.value.combine("Transpose", {}, {{"perm", places}}), order};
+  }
+
+  // The axes in the order of the result, with one element for each index that the factor lacks.
+  ops::Term spread(const Factor& factor) const {
+    Indices own;
+    Shape shape;
+    for (const std::int64_t index : output_) {
+      const bool has = holds(factor.indices, index);
+      if (has) own.push_back(index);
+      shape.push_back(has ? size_of(index) : 1);
+    }
+    const ops::Term value = in_order(factor, own).value;
+    return own.size() == output_.size() ? value : reshaped(value, shape);
+  }
+
+  // As a batch of matrices, whose rows and columns join their indices to one axis each.
+  ops::Term matrices(const Factor& factor, const Indices& batch, const Indices& rows, const Indices& columns) const {
+    Indices order = batch;
+    order.insert(order.end(), rows.begin(), rows.end());
+    order.insert(order.end(), columns.begin(), columns.end());
+    const ops::Term value = in_order(factor, order).value;
+    if (rows.size() == 1 && columns.size() == 1) return value;
+    Shape shape = dims_of(batch);
+    shape.push_back(element_count(dims_of(rows)));
+    shape.push_back(element_count(dims_of(columns)));
+    return reshaped(value, shape);
+  }
+
+  Factor product(const Factor& a, const Factor& b) const {
+    Indices batch, of_a, of_b, summed;
+    for (const std::int64_t index : output_) {
+      const bool in_a = holds(a.indices, index);
+      (in_a && holds(b.indices, index) ? batch : in_a ? of_a : of_b).push_back(index);
+    }
+    for (const std::int64_t index : a.indices) {
+      if (!holds(output_, index)) summed.push_back(index);
+    }
+    if (summed.empty()) return {spread(a).combine("Mul", {spread(b)}), output_};
+    // The result's last index is best the last of the product.
+    if (!of_a.empty() && output_.back() == of_a.back()) return multiplied(b, a, batch, of_b, of_a, summed);
+    return multiplied(a, b, batch, of_a, of_b, summed);
+  }
+
+  Factor multiplied(const Factor& a, const Factor& b, const Indices& batch, const Indices& rows, const Indices& columns,
+                    const Indices& summed) const {
+    const ops::Term value = matrices(a, batch, rows, summed).combine("MatMul", {matrices(b, batch, summed, columns)});
+    Indices indices = batch;
+    indices.insert(indices.end(), rows.begin(), rows.end());
+    indices.insert(indices.end(), columns.begin(), columns.end());
+    if (rows.size() == 1 && columns.size() == 1) return {value, indices};
+    return {reshaped(value, dims_of(indices)), indices};
+  }
+
+  ops::GraphBuilder& builder_;
+  const ops::EinsumEquation& equation_;
+  std::vector<Shape> shapes_;
+  ops::EinsumSizes sizes_;
+  Indices output_;
+};
+
+// Of more than two operands, a product of the first two might be far larger than they and the result.
+std::optional<ir::ValueId> product_of(ops::GraphBuilder& builder, const ir::Node& node) {
+  if (node.inputs.size() > 2) return {};
+  const DType dtype = builder.dtype(node.inputs[0]);
+  if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::f16) return {};
+  std::vector<Shape> shapes;
+  for (const ir::ValueId input : node.inputs) {
+    const std::optional<Shape> shape = builder.type(input).shape();
+    if (!shape) return {};
+    shapes.push_back(*shape);
+  }
+  const ops::AttributeReader attributes(node, ops::op_of(node));
+  const ops::EinsumEquation equation = ops::parse_einsum(attributes.text("equation"), shapes.size());
+  return EinsumProduct(builder, equation, std::move(shapes)).build(node.inputs);
+}
+
+}  // namespace
+
+ir::Graph multiply_einsums(ir::Graph graph, const PassContext& context) {
+  bool changed = false;
+  const std::vector<ir::NodeId> order = graph.order();  // products add to the graph's own
+  for (const ir::NodeId id : order) {
+    if (graph.node(id).op != "Einsum") continue;
+    ops::infer_node_in_place(graph, id);
+    const ir::Node node = graph.node(id);
+    if (context.keeps_composite && context.keeps_composite(graph, node)) continue;
+    ops::GraphBuilder builder(graph);
+    builder.set_name_prefix(node.name.empty() ? "" : node.name + "/");
+    try {
+      const std::optional<ir::ValueId> result = product_of(builder, node);
+      changed = (result && carry_results(graph, id, {{*result}})) || changed;
+    } catch (const Error&) {  // what is wrong with the node is for the run to say
+    }
+  }
+  if (!changed) return graph;
+  graph.sort_topologically();
+  graph.remove_dead_and_compact();
+  return graph;
+}
+
+}  // namespace tessera::passes
