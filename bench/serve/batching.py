@@ -21,20 +21,17 @@ import os
 import pathlib
 import resource
 import shutil
-import signal
 import statistics
 import struct
 import subprocess
 import sys
 import tempfile
 
+from programs import add_program_options, prepare
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "serve"))
 import server as serving  # noqa: E402  pylint: disable=wrong-import-position
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from built import ensure_built  # noqa: E402
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ["resnet18_cifar", "lenet5", "mobilenet_v3_small"]
 SIZES = [1, 2, 4, 8, 16, 32]
 WAYS = ["binary", "shared", "whole"]
@@ -191,13 +188,10 @@ def main():
     parser.add_argument("--most", type=int, default=32, help="rows of a batch, for the server and fixed batches")
     parser.add_argument("--delay-us", type=int, default=0, help="that a request may wait for others")
     parser.add_argument("--least", type=float, default=0, help="ends with 1 where a model's best ratio is below it")
-    parser.add_argument("--program", default=str(ROOT / "build/release/apps/tessera/tessera"))
-    parser.add_argument("--load", default=str(ROOT / "build/release/bench/bench_serve_load"))
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
+    add_program_options(parser)
     options = parser.parse_args()
-    serving.program = options.program = os.path.abspath(options.program)
-    ensure_built(options.program, options.load)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server and the shared memory go too
+    prepare(options)
+    serving.program = options.program
     reports = []
     for name in options.models:
         reports.append(measure(options, name))

@@ -20,7 +20,6 @@ import os
 import pathlib
 import platform
 import random
-import signal
 import statistics
 import struct
 import subprocess
@@ -29,9 +28,7 @@ import tempfile
 
 import peer_servers
 from peer_servers import MlServer, Tessera, Triton, ask
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from built import ensure_built  # noqa: E402
+from programs import add_program_options, prepare
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv-serve-peers"
@@ -171,12 +168,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--setup", action="store_true")
     parser.add_argument("--render", type=pathlib.Path, metavar="FILE")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--models", default=",".join(MODELS), help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2, help="of each measurement (default: %(default)s)")
-    parser.add_argument("--program", default=str(ROOT / "build/release/apps/tessera/tessera"))
-    parser.add_argument("--load", default=str(ROOT / "build/release/bench/bench_serve_load"))
+    add_program_options(parser)
     options = parser.parse_args()
     if options.setup:
         return set_up()
@@ -185,8 +180,7 @@ def main():
     names = options.models.split(",")
     if set(names) - set(MODELS):
         parser.error(f"--models: expected some of {','.join(MODELS)}")
-    ensure_built(options.program, options.load)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers end too
+    prepare(options)
     servers = []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

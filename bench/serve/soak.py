@@ -16,7 +16,6 @@ run's last three quarters grows by more than --slope MiB an hour, or if threads 
 """
 import argparse
 import json
-import os
 import pathlib
 import signal
 import statistics
@@ -27,13 +26,10 @@ import tempfile
 import threading
 import time
 
+from programs import add_program_options, prepare
 from traffic import serving
 from trial import Trial
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from built import ensure_built  # noqa: E402
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = "resnet18_cifar"
 SIZES = [1, 3, 32, 32]
 SAMPLE_S = 5
@@ -184,13 +180,10 @@ def main():
     parser.add_argument("--overload", type=float, default=3, help="times the rate that the server can answer")
     parser.add_argument("--slope", type=float, default=8, help="MiB an hour that resident memory may grow by")
     parser.add_argument("--without-bounds", action="store_true", help="for a run of seconds: judge answers alone")
-    parser.add_argument("--program", default=str(ROOT / "build/release/apps/tessera/tessera"))
-    parser.add_argument("--load", default=str(ROOT / "build/release/bench/bench_serve_load"))
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
+    add_program_options(parser)
     options = parser.parse_args()
-    serving.program = options.program = os.path.abspath(options.program)
-    ensure_built(options.program, options.load)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server ends too
+    prepare(options)
+    serving.program = options.program
     with tempfile.TemporaryDirectory() as name:
         trial = Soak(options, pathlib.Path(name))
         try:

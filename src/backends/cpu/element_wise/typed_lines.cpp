@@ -50,7 +50,7 @@ HWY_INLINE T combine_integers(T x, T y) {
   if constexpr (kind == Arithmetic::bit_and) return static_cast<T>(a & b);
   if constexpr (kind == Arithmetic::bit_or) return static_cast<T>(a | b);
   if constexpr (kind == Arithmetic::bit_xor) return static_cast<T>(a ^ b);
-  // Of unsigned integers only.
+  // ONNX shifts unsigned integers only.
   if constexpr (kind == Arithmetic::shift_left) return static_cast<T>(b >= 8 * sizeof(T) ? 0 : a << b);
   if constexpr (kind == Arithmetic::shift_right) return static_cast<T>(b >= 8 * sizeof(T) ? 0 : a >> b);
   if constexpr (kind == Arithmetic::max) return x < y ? y : x;

@@ -8,7 +8,7 @@
 
 namespace tessera::backends::cpu {
 
-// What gates apply where it is not the default of their kind of layer.
+// The functions of the gates of one direction, where they are not the default of the kind of layer.
 struct GateFunctions {
   ops::GateActivation activations[3];  // f, g and h, as far as the layer has them
   float clip;                          // bounds what they are applied to
@@ -33,8 +33,8 @@ struct GateRow {
   const float* peepholes = nullptr;  // LSTM: of i, o, f; null: none
   std::int64_t peephole_stride = 0;
   const GateFunctions* functions = nullptr;  // null: the default
-  // GRU whose reset gate meets the state before the product: z, and r ⊙ H'. Its first part computes them from the
-  // products of two gates, its second one reads z.
+  // In a GRU whose reset gate is applied before the product, these are z and r ⊙ H'. The first part of a step computes
+  // both from the products of two gates, and the second part reads z.
   float *update = nullptr, *reset = nullptr;
 };
 

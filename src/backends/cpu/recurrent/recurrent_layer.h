@@ -113,7 +113,7 @@ class Recurrent final : public Kernel {
     run.longest = *std::max_element(lengths.begin(), lengths.end());
   }
 
-  // What a step multiplies by, one loop over the chunks after the other.
+  // The parts of R that a step multiplies by. Each is a loop over the chunks, and ends before the next one begins.
   std::span<const RecurrentPart> parts() const {
     static constexpr RecurrentPart kOne[] = {RecurrentPart::all};
     static constexpr RecurrentPart kTwo[] = {RecurrentPart::update_and_reset, RecurrentPart::candidate};
@@ -235,7 +235,7 @@ class Recurrent final : public Kernel {
     for (std::int64_t i = 0; i < count; i += 16) __builtin_prefetch(from + i);
   }
 
-  // What the gates of sequence b read and write in a chunk's part of a step.
+  // Says where the gates of sequence b read and write in a chunk's part of a step.
   GateRow row_of(const Run& run, const State& state, std::int64_t direction, std::int64_t step, std::int64_t chunk,
                  RecurrentPart part, std::int64_t b) const {
     const std::int64_t units = layer_.units_of(chunk), first = chunk * layer_.units, unit = b * layer_.hidden + first,
@@ -270,7 +270,7 @@ class Recurrent final : public Kernel {
   std::int64_t time_of(const Run& run, std::int64_t direction, std::int64_t step, std::int64_t b) const {
     return plan_.reverse(static_cast<std::size_t>(direction)) ? run.length_of(b) - 1 - step : step;
   }
-  // Where a sequence's result of a time goes from unit `first` on, or null.
+  // Returns where the result of a sequence at a time goes from unit `first` on, or null where nobody asks for it.
   Element* line_of(const Run& run, std::int64_t direction, std::int64_t time, std::int64_t b,
                    std::int64_t first) const {
     return run.y == nullptr ? nullptr : run.y + layer_.row_of_y(time, direction, b) * layer_.hidden + first;

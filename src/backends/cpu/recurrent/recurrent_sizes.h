@@ -39,7 +39,8 @@ struct RecurrentLayer {
   std::int64_t rows() const { return gates * hidden; }
   std::int64_t steps() const { return base::checked_multiply(length, batch); }
   std::int64_t state_elements() const { return base::checked_multiply(batch, hidden); }
-  // Where sequence b has its row of a time in X, its result in Y, and its state in Y_h, all in rows of their tensors.
+  // The rows of X, of Y and of Y_h (and the other states) that belong to sequence b at a time. Layout 1 has the batch
+  // before the time.
   std::int64_t row_of_x(std::int64_t time, std::int64_t b) const {
     return batch_first ? b * length + time : time * batch + b;
   }
