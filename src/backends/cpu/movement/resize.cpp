@@ -127,7 +127,7 @@ class NearestKernel final : public ResizeKernel {
     const std::int64_t together = inner_ * bytes_;
     if (columns_.identity) {
       std::memcpy(to, from, static_cast<std::size_t>(columns_.size() * together));
-    } else if (inner_ > 1 || bytes_ > 8) {
+    } else if (inner_ > 1) {
       for (const std::int32_t column : columns_.low) {
         std::memcpy(to, from + column * together, static_cast<std::size_t>(together));
         to += together;
