@@ -13,6 +13,7 @@
 #include "runtime/random_inputs.h"
 #include "support/expect_error.h"
 #include "support/file_size_limit.h"
+#include "support/sanitized.h"
 #include "support/temporary_folder.h"
 #include "tessera/share.h"
 #include "tessera/train.h"
@@ -90,7 +91,7 @@ TEST(Arbiter, ARealtimeRunNeedNotWaitForChunksOfBackground) {
   base::ThreadPool& pool = base::ThreadPool::process();
   std::atomic<int> begun{0};
   std::atomic<bool> ran{false}, in_time{true};
-  const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(20 * test::kPatience);
   std::thread thread([&] {
     background.run("chunks", [&] {
       pool.parallel_for(pool.cores(), 1, 0, [&](std::int64_t, std::int64_t) {
@@ -226,7 +227,7 @@ struct BesideABurst {
             arbiter.add_job({.name = "search", .priority = Priority::realtime, .guarantee_bytes = realtime_bytes})),
         background(arbiter.add_job({.name = "training", .priority = Priority::background})) {}
 
-  // Until `enough`, which sees the jobs, or 20 s have passed.
+  // Until `enough`, which sees the jobs, or 20 s have passed (under a sanitizer 200 s).
   void run(const std::function<bool()>& enough) {
     std::atomic<bool> stop{false};
     std::atomic<int> different{0};
@@ -239,7 +240,7 @@ struct BesideABurst {
         }
       }
     });
-    const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(20 * test::kPatience);
     while (!enough() && std::chrono::steady_clock::now() < last) {
       for (int i = 0; i < 3; ++i)
         different += !same_bits(realtime.run(realtime_session, realtime_inputs), realtime_expected);
@@ -251,7 +252,7 @@ struct BesideABurst {
     stop = true;
     thread.join();
     EXPECT_EQ(different, 0);
-    EXPECT_TRUE(enough()) << "in 20 s";
+    EXPECT_TRUE(enough()) << "in time";
   }
 
   std::string message;  // of the background's latest error

@@ -15,4 +15,7 @@ inline constexpr bool kSanitized = false;
 inline constexpr bool kSanitized = false;
 #endif
 
+// How many times as long as in other builds a test may wait for something.
+inline constexpr int kPatience = kSanitized ? 10 : 1;
+
 }  // namespace tessera::test
