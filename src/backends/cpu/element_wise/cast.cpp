@@ -1,12 +1,15 @@
-// Conversions between the element types that models use; the rules are those of reference/numeric.h: floats are
-// truncated to 64-bit integers, saturating, and narrower integers keep the low bits; bool is value != 0.
+// Conversions between the element types that models use; the rules are those of the reference: floats are truncated to
+// 64-bit integers, saturating, and narrower integers keep the low bits; bool is value != 0.
 #include "backends/cpu/element_wise/cast.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 
+#include "backends/cpu/element_wise/independent_elements.h"
 #include "backends/cpu/element_wise/kernels.h"
 #include "backends/cpu/element_wise/rounding_bf16.h"
 #include "base/half.h"
@@ -18,37 +21,200 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-void i32_to_f32(const std::int32_t* x, float* y, std::int64_t count) {
-  const hn::ScalableTag<float> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::ConvertTo(d, hn::LoadU(di, x + i)), d, y + i);
-  for (; i < count; ++i) y[i] = static_cast<float>(x[i]);
-}
+template <typename T>
+constexpr bool is_half = std::is_same_v<T, f16_t> || std::is_same_v<T, bf16_t>;
 
-template <typename Byte>
-HWY_INLINE void bytes_to_f32(const Byte* x, float* y, std::int64_t count) {
-  std::int64_t i = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::ScalableTag<float> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  const hn::Rebind<Byte, decltype(d)> d8;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, x + i))), d, y + i);
+// Numbers that pass through float on their way to or from halves, at a time.
+constexpr std::int64_t kThroughFloat = 256;
+
+// Truncated to 64 bits, saturating, of which narrower integers keep the low ones; u64 saturates at its own largest.
+template <typename To>
+HWY_INLINE To truncated(double value) {
+  if (std::isnan(value)) return 0;
+  if constexpr (std::is_same_v<To, std::uint64_t>) {
+    if (value >= 0x1p64) return std::numeric_limits<To>::max();
+    if (value >= 0x1p63) return static_cast<To>(value);
   }
-#endif
-  for (; i < count; ++i) y[i] = static_cast<float>(x[i]);
+  if (value >= 0x1p63) return static_cast<To>(std::numeric_limits<std::int64_t>::max());
+  if (value < -0x1p63) return static_cast<To>(std::numeric_limits<std::int64_t>::min());
+  return static_cast<To>(static_cast<std::int64_t>(value));
 }
 
-void u8_to_f32(const std::uint8_t* x, float* y, std::int64_t count) {
-  bytes_to_f32(x, y, count);
+// A float that rounds to a half as the double does: it keeps in its last bit whether anything was lost. Enough for
+// formats of two digits less and more.
+HWY_INLINE float rounded_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  const auto back = static_cast<double>(nearest);
+  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  bits -= std::fabs(back) > std::fabs(value) ? 1 : 0;
+  return std::bit_cast<float>(bits | (back != value ? 1 : 0));
 }
-void i8_to_f32(const std::int8_t* x, float* y, std::int64_t count) {
-  bytes_to_f32(x, y, count);
+
+struct Plain {
+  template <typename To, typename From>
+  static HWY_INLINE void convert(From x, To& y) {
+    y = static_cast<To>(x);
+  }
+};
+struct ByInt32 {
+  template <typename To, typename From>
+  static HWY_INLINE void convert(From x, To& y) {
+    y = static_cast<To>(static_cast<std::int32_t>(x));
+  }
+};
+struct IsNotZero {
+  template <typename From>
+  static HWY_INLINE void convert(From x, std::uint8_t& y) {
+    y = x != 0 ? 1 : 0;
+  }
+};
+struct ToOdd {
+  template <typename From>
+  static HWY_INLINE void convert(From x, float& y) {
+    y = rounded_to_odd(static_cast<double>(x));
+  }
+};
+
+template <typename How, typename From, typename To>
+HWY_INLINE void convert_each(const From* x, To* y, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + kTogether <= count; i += kTogether) {
+    TESSERA_INDEPENDENT_ELEMENTS
+    for (std::int64_t k = 0; k < kTogether; ++k) How::convert(x[i + k], y[i + k]);
+  }
+  for (; i < count; ++i) How::convert(x[i], y[i]);
+}
+
+// Whether kTogether floats fit in 32 bits.
+template <typename From>
+HWY_INLINE bool fit_in_32_bits(const From* x) {
+  using Mask = std::conditional_t<sizeof(From) == 4, std::int32_t, std::int64_t>;
+  Mask outside = 0;
+  for (std::int64_t k = 0; k < kTogether; ++k) outside |= std::fabs(x[k]) < From{0x1p31} ? Mask{0} : Mask{1};
+  return outside == 0;
+}
+
+template <typename From, typename To>
+HWY_INLINE void truncate_each(const From* x, To* y, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + kTogether <= count; i += kTogether) {
+    if (fit_in_32_bits(x + i)) {
+      TESSERA_INDEPENDENT_ELEMENTS
+      for (std::int64_t k = 0; k < kTogether; ++k) ByInt32::convert(x[i + k], y[i + k]);
+    } else {
+      for (std::int64_t k = i; k < i + kTogether; ++k) y[k] = truncated<To>(static_cast<double>(x[k]));
+    }
+  }
+  for (; i < count; ++i) y[i] = truncated<To>(static_cast<double>(x[i]));
+}
+
+void widen(const bf16_t* x, float* y, std::int64_t count) {
+  from_bf16_row(reinterpret_cast<const std::uint16_t*>(x), y, count);
+}
+void narrow(const float* x, bf16_t* y, std::int64_t count) {
+  to_bf16_row(x, reinterpret_cast<std::uint16_t*>(y), count);
+}
+
+void widen(const f16_t* x, float* y, std::int64_t count) {
+  std::int64_t i = 0;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<hwy::float16_t, decltype(d)> half;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(x + i))), d, y + i);
+#endif
+  for (; i < count; ++i) y[i] = base::to_float(x[i]);
+}
+
+void narrow(const float* x, f16_t* y, std::int64_t count) {
+  std::int64_t i = 0;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<hwy::float16_t, decltype(d)> half;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::DemoteTo(half, hn::LoadU(d, x + i)), half, reinterpret_cast<hwy::float16_t*>(y + i));
+#endif
+  for (; i < count; ++i) y[i] = base::to_f16(x[i]);
+}
+
+template <typename From, typename To>
+void convert_line(const void* x_data, void* y_data, std::int64_t count) {
+  const auto* x = static_cast<const From*>(x_data);
+  auto* y = static_cast<To*>(y_data);
+  if constexpr (std::is_same_v<From, bool>) {
+    convert_line<std::uint8_t, To>(x_data, y_data, count);
+  } else if constexpr (std::is_same_v<From, To>) {
+    if (x != y) std::memcpy(y, x, static_cast<std::size_t>(count) * sizeof(To));
+  } else if constexpr (is_half<From> && std::is_same_v<To, float>) {
+    widen(x, y, count);
+  } else if constexpr (is_half<To> && std::is_same_v<From, float>) {
+    narrow(x, y, count);
+  } else if constexpr (is_half<From> || is_half<To>) {
+    HWY_ALIGN float between[kThroughFloat];
+    for (std::int64_t i = 0; i < count; i += kThroughFloat) {
+      const std::int64_t some = std::min(kThroughFloat, count - i);
+      if constexpr (is_half<From>) widen(x + i, between, some);
+      else if constexpr (sizeof(From) < 4) convert_each<Plain>(x + i, between, some);
+      else convert_each<ToOdd>(x + i, between, some);
+      if constexpr (is_half<To>) narrow(between, y + i, some);
+      else convert_line<float, To>(between, y + i, some);
+    }
+  } else if constexpr (std::is_same_v<To, bool>) {
+    convert_each<IsNotZero>(x, static_cast<std::uint8_t*>(y_data), count);
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    truncate_each(x, y, count);
+  } else {
+    convert_each<Plain>(x, y, count);
+  }
+}
+
+// Calls body with a value of the element type; does nothing for other types than these.
+template <typename Body>
+void with_castable(DType type, const Body& body) {
+  switch (type) {
+    case DType::f32:
+      return body(float{});
+    case DType::f64:
+      return body(double{});
+    case DType::f16:
+      return body(f16_t{});
+    case DType::bf16:
+      return body(bf16_t{});
+    case DType::i64:
+      return body(std::int64_t{});
+    case DType::i32:
+      return body(std::int32_t{});
+    case DType::i16:
+      return body(std::int16_t{});
+    case DType::i8:
+      return body(std::int8_t{});
+    case DType::u64:
+      return body(std::uint64_t{});
+    case DType::u32:
+      return body(std::uint32_t{});
+    case DType::u16:
+      return body(std::uint16_t{});
+    case DType::u8:
+      return body(std::uint8_t{});
+    case DType::boolean:
+      return body(bool{});
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+CastLine cast_line_of(DType from, DType to) {
+  CastLine found = nullptr;
+  with_castable(from,
+                [&](auto x) { with_castable(to, [&](auto y) { found = convert_line<decltype(x), decltype(y)>; }); });
+  return found;
 }
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
@@ -58,93 +224,10 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::backends::cpu {
 namespace {
 
-HWY_EXPORT(i32_to_f32);
-HWY_EXPORT(u8_to_f32);
-HWY_EXPORT(i8_to_f32);
+HWY_EXPORT(cast_line_of);
 
 // Elements a chunk.
 constexpr std::int64_t kGrain = 32768;
-
-std::int64_t truncate(double value) {
-  if (std::isnan(value)) return 0;
-  if (value >= 0x1p63) return std::numeric_limits<std::int64_t>::max();
-  if (value < -0x1p63) return std::numeric_limits<std::int64_t>::min();
-  return static_cast<std::int64_t>(value);
-}
-
-template <typename T>
-constexpr bool is_half = std::is_same_v<T, f16_t> || std::is_same_v<T, bf16_t>;
-
-template <typename To, typename From>
-To convert(From value) {
-  if constexpr (is_half<From>) return convert<To>(base::to_float(value));
-  else if constexpr (std::is_same_v<To, bool>) return value != 0;
-  else if constexpr (std::is_same_v<To, f16_t> && std::is_same_v<From, float>) return base::to_f16(value);
-  else if constexpr (std::is_same_v<To, bf16_t> && std::is_same_v<From, float>) return base::to_bf16(value);
-  else if constexpr (std::is_same_v<To, f16_t>) return base::to_f16(static_cast<double>(value));
-  else if constexpr (std::is_same_v<To, bf16_t>) return base::to_bf16(static_cast<double>(value));
-  else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) return static_cast<To>(truncate(value));
-  else return static_cast<To>(value);
-}
-
-template <typename From, typename To>
-void line(const void* x_data, void* y_data, std::int64_t count) {
-  const auto* x = static_cast<const From*>(x_data);
-  auto* y = static_cast<To*>(y_data);
-  if constexpr (std::is_same_v<From, To>) {
-    if (x != y) std::memcpy(y, x, static_cast<std::size_t>(count) * sizeof(To));
-  } else if constexpr (std::is_same_v<To, bf16_t> && std::is_same_v<From, float>) {
-    to_bf16_row(x, reinterpret_cast<std::uint16_t*>(y), count);
-  } else if constexpr (std::is_same_v<To, float> && std::is_same_v<From, bf16_t>) {
-    from_bf16_row(reinterpret_cast<const std::uint16_t*>(x), y, count);
-  } else if constexpr (std::is_same_v<To, float> && std::is_same_v<From, std::int32_t>) {
-    HWY_DYNAMIC_DISPATCH(i32_to_f32)(x, y, count);
-  } else if constexpr (std::is_same_v<To, float> && std::is_same_v<From, std::uint8_t>) {
-    HWY_DYNAMIC_DISPATCH(u8_to_f32)(x, y, count);
-  } else if constexpr (std::is_same_v<To, float> && std::is_same_v<From, bool>) {
-    HWY_DYNAMIC_DISPATCH(u8_to_f32)(reinterpret_cast<const std::uint8_t*>(x), y, count);
-  } else if constexpr (std::is_same_v<To, float> && std::is_same_v<From, std::int8_t>) {
-    HWY_DYNAMIC_DISPATCH(i8_to_f32)(x, y, count);
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) y[i] = convert<To>(x[i]);
-  }
-}
-
-// Calls body with a value of the element type; false for other types than these.
-template <typename Body>
-bool with_type(DType type, Body body) {
-  switch (type) {
-    case DType::f32:
-      body(float{});
-      return true;
-    case DType::f64:
-      body(double{});
-      return true;
-    case DType::f16:
-      body(f16_t{});
-      return true;
-    case DType::bf16:
-      body(bf16_t{});
-      return true;
-    case DType::i32:
-      body(std::int32_t{});
-      return true;
-    case DType::i64:
-      body(std::int64_t{});
-      return true;
-    case DType::u8:
-      body(std::uint8_t{});
-      return true;
-    case DType::i8:
-      body(std::int8_t{});
-      return true;
-    case DType::boolean:
-      body(bool{});
-      return true;
-    default:
-      return false;
-  }
-}
 
 class CastKernel final : public Kernel {
  public:
@@ -167,14 +250,12 @@ class CastKernel final : public Kernel {
 }  // namespace
 
 CastLine cast_line(DType from, DType to) {
-  CastLine found = nullptr;
-  with_type(from, [&](auto x) { with_type(to, [&](auto y) { found = line<decltype(x), decltype(y)>; }); });
-  return found;
+  return HWY_DYNAMIC_DISPATCH(cast_line_of)(from, to);
 }
 
 std::string reject_cast(const ops::NodeView& view) {
   if (cast_line(view.input(0).dtype, view.output(0).dtype) != nullptr) return "";
-  return "converts f32, f64, f16, bf16, i32, i64, u8, i8 and bool";
+  return "converts floats of 16 bits and more, integers of 8 bits and more and bool";
 }
 
 KernelPointer make_cast(const ops::NodeView& view, WeightStore&) {

@@ -130,12 +130,5 @@ std::unique_ptr<Kernel> make_comparison(const ops::NodeView& view, WeightStore&)
   });
 }
 
-void logical_not(KernelContext& context) {
-  const bool* x = context.input(0).data<bool>();
-  bool* y = context.output(0).mutable_data<bool>();
-  context.parallel_for(context.input(0).elements(), 65536,
-                       [&](std::int64_t begin, std::int64_t end) { not_line(x + begin, y + begin, end - begin); });
-}
-
 }  // namespace tessera::backends::cpu
 #endif  // HWY_ONCE

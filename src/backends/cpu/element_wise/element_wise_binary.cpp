@@ -113,7 +113,7 @@ namespace {
 HWY_EXPORT(f32_line);
 
 // Elements a chunk.
-constexpr std::int64_t kGrain = 32768, kSlowGrain = 2048;
+constexpr std::int64_t kGrain = 32768;
 constexpr std::int64_t kShortLine = 1024;  // elements: what a call costs would show
 
 struct ArithmeticName {
@@ -176,50 +176,6 @@ class FoldKernel final : public Kernel {
   BinaryLine line_;
 };
 
-// x ^ y; the exponents that models use most have formulas of their own.
-class PowKernel final : public Kernel {
- public:
-  explicit PowKernel(const ops::NodeView& view)
-      : broadcast_(view.output(0).shape, {&view.input(0).shape, &view.input(1).shape}) {}
-
-  void run(KernelContext& context) const override {
-    const float *x = context.input(0).data<float>(), *y = context.input(1).data<float>();
-    float* z = context.output(0).mutable_data<float>();
-    const bool single = context.input(1).elements() == 1 && context.input(0).elements() == context.output(0).elements();
-    if (single && special(*y)) {
-      const float power = *y;
-      return context.parallel_for(context.output(0).elements(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-        special_line(x + begin, z + begin, end - begin, power);
-      });
-    }
-    const std::int64_t x_step = broadcast_.line_stride(0), y_step = broadcast_.line_stride(1);
-    broadcast_.walk(context, kSlowGrain, [&](const auto& from, std::int64_t to, std::int64_t count) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        z[to + i] = static_cast<float>(
-            std::pow(static_cast<double>(x[from[0] + i * x_step]), static_cast<double>(y[from[1] + i * y_step])));
-      }
-    });
-  }
-
- private:
-  static bool special(float power) { return power == 2 || power == 3 || power == 0.5f || power == -1; }
-
-  static void special_line(const float* x, float* z, std::int64_t count, float power) {
-    if (power == 2) {
-      for (std::int64_t i = 0; i < count; ++i) z[i] = x[i] * x[i];
-    } else if (power == 3) {
-      for (std::int64_t i = 0; i < count; ++i) z[i] = static_cast<float>(static_cast<double>(x[i]) * x[i] * x[i]);
-    } else if (power == -1) {
-      for (std::int64_t i = 0; i < count; ++i) z[i] = 1.0f / x[i];
-    } else {
-      // Unlike sqrt, pow gives +0 of -0 and +infinity of -infinity.
-      for (std::int64_t i = 0; i < count; ++i) z[i] = std::isinf(x[i]) ? std::fabs(x[i]) : std::sqrt(x[i]) + 0.0f;
-    }
-  }
-
-  Broadcast broadcast_;
-};
-
 }  // namespace
 
 BinaryKernel::BinaryKernel(const ops::NodeView& view, LineChooser choose)
@@ -267,14 +223,6 @@ std::unique_ptr<Kernel> make_arithmetic(const ops::NodeView& view, WeightStore&)
   return std::make_unique<BinaryKernel>(view, [](const ops::NodeView& node, bool x_moves, bool y_moves) {
     return line_of(kind_of(node), node.input(0).dtype, x_moves, y_moves);
   });
-}
-
-std::string reject_pow(const ops::NodeView& view) {
-  return view.input(0).dtype == DType::f32 && view.input(1).dtype == DType::f32 ? "" : "takes f32";
-}
-
-std::unique_ptr<Kernel> make_pow(const ops::NodeView& view, WeightStore&) {
-  return std::make_unique<PowKernel>(view);
 }
 
 }  // namespace tessera::backends::cpu

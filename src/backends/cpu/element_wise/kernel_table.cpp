@@ -4,6 +4,7 @@
 
 #include "backends/cpu/element_wise/element_wise_unary.h"
 #include "backends/cpu/element_wise/kernels.h"
+#include "backends/cpu/element_wise/typed_unary.h"
 #include "backends/cpu/machine/operand_rules.h"
 
 namespace tessera::backends::cpu {
@@ -26,7 +27,6 @@ std::span<const KernelEntry> element_wise_kernels() {
         {.op = "And", .name = "cpu_and", .reject = reject_comparison, .create = make_comparison},
         {.op = "Or", .name = "cpu_or", .reject = reject_comparison, .create = make_comparison},
         {.op = "Xor", .name = "cpu_xor", .reject = reject_comparison, .create = make_comparison},
-        {.op = "Not", .name = "cpu_not", .function = logical_not, .in_place_inputs = 1},
         // dropout
         {.op = "Dropout", .name = "cpu_dropout", .reject = reject_dropout, .function = dropout, .in_place_inputs = 1},
         // element_wise_binary
@@ -79,8 +79,8 @@ std::span<const KernelEntry> element_wise_kernels() {
          .avoid = avoid_element_wise,
          .create = make_element_wise},
     };
-    const std::vector<KernelEntry> unary = unary_kernels();
-    entries.insert(entries.end(), unary.begin(), unary.end());
+    for (const std::vector<KernelEntry>& more : {unary_kernels(), typed_unary_kernels(), double_unary_kernels()})
+      entries.insert(entries.end(), more.begin(), more.end());
     return entries;
   }();
   return table;

@@ -16,7 +16,6 @@ KernelPointer make_cast(const ops::NodeView& view, WeightStore& weights);
 // comparison
 std::string reject_comparison(const ops::NodeView& view);
 KernelPointer make_comparison(const ops::NodeView& view, WeightStore& weights);
-void logical_not(KernelContext& context);
 
 // dropout
 std::string reject_dropout(const ops::NodeView& view);
@@ -25,6 +24,8 @@ void dropout(KernelContext& context);
 // element_wise_binary
 std::string reject_arithmetic(const ops::NodeView& view);
 KernelPointer make_arithmetic(const ops::NodeView& view, WeightStore& weights);
+
+// pow
 std::string reject_pow(const ops::NodeView& view);
 KernelPointer make_pow(const ops::NodeView& view, WeightStore& weights);
 

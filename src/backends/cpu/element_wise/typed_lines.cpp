@@ -6,21 +6,13 @@
 #include <functional>
 #include <type_traits>
 
+#include "backends/cpu/element_wise/independent_elements.h"
 #include "base/error.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/element_wise/typed_lines.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
-
-// An output that is the memory of an operand meets it at the same element only.
-#ifndef TESSERA_INDEPENDENT_ELEMENTS
-#if defined(__clang__)
-#define TESSERA_INDEPENDENT_ELEMENTS _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define TESSERA_INDEPENDENT_ELEMENTS _Pragma("GCC ivdep")
-#endif
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
@@ -92,9 +84,6 @@ struct LogicalOr {
 struct LogicalXor {
   HWY_INLINE std::uint8_t operator()(std::uint8_t x, std::uint8_t y) const { return (x != 0) != (y != 0); }
 };
-
-// Compilers write a loop whose length they know with vectors only, at any level of optimisation.
-constexpr std::int64_t kTogether = 64;
 
 template <typename F, typename T, typename Z, bool x_moves, bool y_moves>
 void typed_line(const void* x_data, const void* y_data, void* z_data, std::int64_t count) {

@@ -155,12 +155,6 @@ TEST(CpuElementWiseBinary, EdgeValues) {
   const Tensor x = Tensor::from<float>({count, 1}, edges), y = Tensor::from<float>({1, count}, edges);
   for (const std::string op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "Equal", "Greater", "LessOrEqual"})
     expect_matches_reference({op, {x, y}});
-  for (const float power : {2.0f, 3.0f, 0.5f, -1.0f, 0.0f, 1.7f}) {
-    expect_matches_reference({"Pow", {x, Tensor::scalar(power)}}, Tolerance::epsilons(DType::f32, 1));
-  }
-  expect_matches_reference(
-      {"Pow", {random_tensor(DType::f32, {5, 33}, 1, 0, 3), random_tensor(DType::f32, {33}, 2, -3, 3)}},
-      Tolerance::epsilons(DType::f32, 1));
 }
 
 TEST(CpuElementWiseBinary, FoldsManyOperands) {
