@@ -118,6 +118,8 @@ std::vector<OpCall> kernel_calls() {
   const Tensor words = Tensor::from<std::int32_t>({1, 3}, {2, 0, 1}),
                kinds = Tensor::from<std::int32_t>({1, 3}, {0, 1, 1});
   return {
+      {"ArgMax", {x}, {{"axis", std::int64_t{1}}}},
+      {"ArgMin", {x}, {{"axis", std::int64_t{1}}}},
       {"Max", {x, y}},
       {"Min", {x, y}},
       {"Sum", {x, y}},

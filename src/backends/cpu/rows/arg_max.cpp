@@ -1,4 +1,4 @@
-// ArgMax and ArgMin of float32.
+// ArgMax and ArgMin of float32 along the last axis, or one before axes of one element.
 #include <algorithm>
 #include <limits>
 
@@ -137,7 +137,6 @@ class ArgMaxKernel final : public Kernel {
     const Shape& shape = view.input(0).shape;
     const std::int64_t axis = ops::normalise_axis(view.integer("axis"), static_cast<std::int64_t>(shape.size()));
     length_ = shape[static_cast<std::size_t>(axis)];
-    inner_ = element_count(Shape(shape.begin() + axis + 1, shape.end()));
     lines_ = element_count(shape) / length_;
   }
 
@@ -146,38 +145,40 @@ class ArgMaxKernel final : public Kernel {
     std::int64_t* y = context.output(0).mutable_data<std::int64_t>();
     context.parallel_for(
         lines_, std::max<std::int64_t>(1, kGrain / length_), [&](std::int64_t begin, std::int64_t end) {
-          if (inner_ == 1 && length_ <= kShortLine) {
+          if (length_ <= kShortLine) {
             return HWY_DYNAMIC_DISPATCH(arg_extreme_of_short_lines)(x + begin * length_, end - begin, length_, largest_,
                                                                     last_, y + begin);
           }
           for (std::int64_t line = begin; line < end; ++line) {
-            const float* from = x + line / inner_ * length_ * inner_ + line % inner_;
-            y[line] = inner_ == 1 && !last_ ? HWY_DYNAMIC_DISPATCH(arg_extreme)(from, length_, largest_) : scan(from);
+            const float* from = x + line * length_;
+            y[line] = last_ ? last_of(from) : HWY_DYNAMIC_DISPATCH(arg_extreme)(from, length_, largest_);
           }
         });
   }
 
  private:
-  std::int64_t scan(const float* x) const {
+  std::int64_t last_of(const float* x) const {
     std::int64_t best = 0;
     float value = x[0];
     for (std::int64_t i = 1; i < length_; ++i) {
-      const float candidate = x[i * inner_];
-      if ((largest_ ? candidate > value : candidate < value) || (last_ && candidate == value))
-        best = i, value = candidate;
+      const float candidate = x[i];
+      if (largest_ ? candidate >= value : candidate <= value) best = i, value = candidate;
     }
     return best;
   }
 
   bool largest_, last_;
-  std::int64_t length_, inner_, lines_;
+  std::int64_t length_, lines_;
 };
 
 }  // namespace
 
 std::string reject_arg_max(const ops::NodeView& view) {
   if (view.input(0).dtype != DType::f32) return "takes f32";
-  return view.input(0).shape.empty() || view.input(0).elements() == 0 ? "wants an axis and some elements" : "";
+  const Shape& shape = view.input(0).shape;
+  if (shape.empty() || view.input(0).elements() == 0) return "wants an axis and some elements";
+  const std::int64_t axis = ops::normalise_axis(view.integer("axis"), static_cast<std::int64_t>(shape.size()));
+  return element_count(Shape(shape.begin() + axis + 1, shape.end())) == 1 ? "" : "searches the last axis";
 }
 
 KernelPointer make_arg_max(const ops::NodeView& view, WeightStore&) {

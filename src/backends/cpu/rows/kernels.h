@@ -50,6 +50,14 @@ KernelPointer make_embedding(const ops::NodeView& view, WeightStore& weights);
 std::string reject_reduction(const ops::NodeView& view);
 KernelPointer make_reduction(const ops::NodeView& view, WeightStore& weights);
 
+// typed_arg_max
+std::string reject_typed_arg_max(const ops::NodeView& view);
+KernelPointer make_typed_arg_max(const ops::NodeView& view, WeightStore& weights);
+
+// typed_reduction
+std::string reject_typed_reduction(const ops::NodeView& view);
+KernelPointer make_typed_reduction(const ops::NodeView& view, WeightStore& weights);
+
 // softmax
 KernelPointer make_softmax(const ops::NodeView& view, WeightStore& weights);
 

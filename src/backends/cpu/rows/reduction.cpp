@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "backends/cpu/rows/kernels.h"
+#include "backends/cpu/rows/reduction_geometry.h"
 #include "ops/shape_arguments.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -179,40 +180,19 @@ constexpr ReductionName kNames[] = {
     {"ReduceSumSquare", ReductionKind::squares},
 };
 
-struct Axis {
-  std::int64_t count, stride;
-};
-
-// Calls body(offset) for every index over the axes.
-template <typename Body>
-void for_each_offset(const Axis* axes, std::size_t count, std::int64_t offset, const Body& body) {
-  if (count == 0) return body(offset);
-  for (std::int64_t i = 0; i < axes->count; ++i) for_each_offset(axes + 1, count - 1, offset + i * axes->stride, body);
-}
-
 class ReductionKernel final : public Kernel {
  public:
   ReductionKernel(const ReductionName& name, const Shape& shape, const std::vector<std::int64_t>& axes)
       : functions_(HWY_DYNAMIC_DISPATCH(reduction_functions)(name.kind)),
         join_(HWY_DYNAMIC_DISPATCH(reduction_functions)(joining(name.kind))),
         finish_(name.finish) {
-    std::vector<bool> reduced(shape.size(), false);
-    for (const std::int64_t axis : axes) reduced[static_cast<std::size_t>(axis)] = true;
-    std::vector<std::pair<Axis, bool>> merged;  // innermost first; with whether it is reduced
-    std::int64_t stride = 1;
-    for (std::size_t i = shape.size(); i-- > 0;) {
-      if (shape[i] == 1) continue;
-      if (!merged.empty() && merged.back().second == reduced[i]) merged.back().first.count *= shape[i];
-      else merged.push_back({{shape[i], stride}, reduced[i]});
-      stride *= shape[i];
-      if (reduced[i]) group_ *= shape[i];
-    }
-    along_rows_ = !merged.empty() && merged[0].second;
-    if (!merged.empty()) line_ = merged[0].first.count;
-    for (std::size_t i = merged.size(); i-- > 1;) {
-      (merged[i].second ? reduced_ : kept_).push_back(merged[i].first);
-      if (!merged[i].second) results_ *= merged[i].first.count;
-    }
+    ReductionGeometry geometry(shape, axes);
+    kept_ = std::move(geometry.kept);
+    reduced_ = std::move(geometry.reduced);
+    along_rows_ = geometry.along_rows;
+    line_ = geometry.line;
+    group_ = geometry.group;
+    results_ = geometry.results;
     // The innermost reduced axis is handed over whole.
     if (!along_rows_ && !reduced_.empty()) {
       rows_ = reduced_.back();
@@ -238,7 +218,7 @@ class ReductionKernel final : public Kernel {
         });
       }
       return context.parallel_for(results_, grain, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) y[i] = reduce_rows(x + kept_offset(i));
+        for (std::int64_t i = begin; i < end; ++i) y[i] = reduce_rows(x + offset_of(kept_, i));
       });
     }
     if (pieces_ > 1) return run_in_pieces(context, x, y);
@@ -246,7 +226,7 @@ class ReductionKernel final : public Kernel {
     context.parallel_for(results_ * blocks(), grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t first = item % blocks() * kColumnBlock;
-        reduce_block(x + kept_offset(item / blocks()) + first, y + item / blocks() * line_ + first,
+        reduce_block(x + offset_of(kept_, item / blocks()) + first, y + item / blocks() * line_ + first,
                      std::min(kColumnBlock, line_ - first));
       }
     });
@@ -263,7 +243,7 @@ class ReductionKernel final : public Kernel {
         const std::int64_t piece = item % pieces_, first = item / pieces_ % blocks() * kColumnBlock,
                            result = item / pieces_ / blocks();
         const std::int64_t row = rows_.count * piece / pieces_, count = rows_.count * (piece + 1) / pieces_ - row;
-        reduce_columns(x + kept_offset(result) + row * rows_.stride + first, count,
+        reduce_columns(x + offset_of(kept_, result) + row * rows_.stride + first, count,
                        parts + (result * pieces_ + piece) * line_ + first, std::min(kColumnBlock, line_ - first), true);
       }
     });
@@ -285,13 +265,6 @@ class ReductionKernel final : public Kernel {
   void finish(float* y, std::int64_t count) const {
     if (finish_ == Finish::none) return;
     for (std::int64_t i = 0; i < count; ++i) y[i] = finished(y[i]);
-  }
-
-  std::int64_t kept_offset(std::int64_t result) const {
-    std::int64_t offset = 0;
-    for (std::size_t i = kept_.size(); i-- > 0; result /= kept_[i].count)
-      offset += result % kept_[i].count * kept_[i].stride;
-    return offset;
   }
 
   float reduce_rows(const float* x) const {
@@ -330,9 +303,9 @@ class ReductionKernel final : public Kernel {
 
   ReductionFunctions functions_, join_;
   Finish finish_;
-  std::vector<Axis> kept_, reduced_;  // without the innermost axis of the tensor; outermost first
-  Axis rows_{1, 0};                   // across rows: the innermost reduced axis
-  bool along_rows_ = false;           // whether the innermost axis is reduced
+  std::vector<ReductionAxis> kept_, reduced_;  // without the innermost axis of the tensor; outermost first
+  ReductionAxis rows_{1, 0};                   // across rows: the innermost reduced axis
+  bool along_rows_ = false;                    // whether the innermost axis is reduced
   std::int64_t pieces_ = 1;
   std::int64_t line_ = 1, group_ = 1,
                results_ = 1;  // innermost axis; elements a result; results (over lines, if across)
