@@ -133,6 +133,8 @@ std::span<const KernelEntry> convolution_kernels() {
        .name = "cpu_conv_transpose_f32",
        .reject = reject_channels_first_conv_transpose_f32,
        .create = make_channels_first_conv_transpose_f32},
+      // conv_integer_s8
+      {.op = "ConvInteger", .name = "cpu_conv_integer", .reject = reject_conv_integer, .create = make_conv_integer},
   };
   return table;
 }

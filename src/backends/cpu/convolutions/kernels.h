@@ -17,6 +17,10 @@ KernelPointer make_conv_bf16(const ops::NodeView& view, WeightStore& weights);
 std::string reject_conv_s8(const ops::NodeView& view);
 KernelPointer make_conv_s8(const ops::NodeView& view, WeightStore& weights);
 
+// conv_integer_s8
+std::string reject_conv_integer(const ops::NodeView& view);
+KernelPointer make_conv_integer(const ops::NodeView& view, WeightStore& weights);
+
 // pointwise_f32
 std::string reject_pointwise_f32(const ops::NodeView& view);
 KernelPointer make_pointwise_f32(const ops::NodeView& view, WeightStore& weights);

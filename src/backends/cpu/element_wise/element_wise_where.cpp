@@ -1,6 +1,10 @@
 // Where: a choice between two operands, element by element.
+#include <algorithm>
+#include <cstring>
+
 #include "backends/cpu/element_wise/broadcast.h"
 #include "backends/cpu/element_wise/element_wise_binary.h"
+#include "backends/cpu/element_wise/independent_elements.h"
 #include "backends/cpu/element_wise/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -34,16 +38,48 @@ void where_line(const std::uint8_t* condition, const std::uint32_t* x, const std
   for (; i < count; ++i) z[i] = condition[i] != 0 ? (x_moves ? x[i] : x_first) : (y_moves ? y[i] : y_first);
 }
 
-}  // namespace
+// The same for elements of other sizes.
+template <bool x_moves, bool y_moves, typename T>
+void where_line(const std::uint8_t* condition, const T* x, const T* y, T* z, std::int64_t count) {
+  const T x_first = *x, y_first = *y;
+  std::int64_t i = 0;
+  for (; i + kTogether <= count; i += kTogether) {
+    TESSERA_INDEPENDENT_ELEMENTS
+    for (std::int64_t k = i; k < i + kTogether; ++k) {
+      const T a = x_moves ? x[k] : x_first, b = y_moves ? y[k] : y_first;
+      z[k] = condition[k] != 0 ? a : b;
+    }
+  }
+  for (; i < count; ++i) z[i] = condition[i] != 0 ? (x_moves ? x[i] : x_first) : (y_moves ? y[i] : y_first);
+}
 
-// All but x and y advance; the lines are not empty.
-void where_line_u32(const std::uint8_t* condition, const std::uint32_t* x, bool x_moves, const std::uint32_t* y,
-                    bool y_moves, std::uint32_t* z, std::int64_t count) {
+template <typename T>
+void where_of(const std::uint8_t* condition, const void* x_data, bool x_moves, const void* y_data, bool y_moves,
+              void* z_data, std::int64_t count) {
+  const auto *x = static_cast<const T*>(x_data), *y = static_cast<const T*>(y_data);
+  auto* z = static_cast<T*>(z_data);
   if (x_moves)
     return y_moves ? where_line<true, true>(condition, x, y, z, count)
                    : where_line<true, false>(condition, x, y, z, count);
   return y_moves ? where_line<false, true>(condition, x, y, z, count)
                  : where_line<false, false>(condition, x, y, z, count);
+}
+
+}  // namespace
+
+// For elements of so many bytes; all but x and y advance, and the lines are not empty.
+void where_line_of(std::int64_t bytes, const std::uint8_t* condition, const void* x, bool x_moves, const void* y,
+                   bool y_moves, void* z, std::int64_t count) {
+  switch (bytes) {
+    case 1:
+      return where_of<std::uint8_t>(condition, x, x_moves, y, y_moves, z, count);
+    case 2:
+      return where_of<std::uint16_t>(condition, x, x_moves, y, y_moves, z, count);
+    case 4:
+      return where_of<std::uint32_t>(condition, x, x_moves, y, y_moves, z, count);
+    default:
+      return where_of<std::uint64_t>(condition, x, x_moves, y, y_moves, z, count);
+  }
 }
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
@@ -53,19 +89,19 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::backends::cpu {
 namespace {
 
-HWY_EXPORT(where_line_u32);
+HWY_EXPORT(where_line_of);
 
 constexpr std::int64_t kGrain = 32768;  // elements a chunk
 
 template <typename T>
 void where_line(const bool* condition, std::int64_t condition_step, const T* x, std::int64_t x_step, const T* y,
                 std::int64_t y_step, T* z, std::int64_t count) {
-  if constexpr (sizeof(T) == 4) {
-    if (condition_step == 1)
-      return HWY_DYNAMIC_DISPATCH(where_line_u32)(reinterpret_cast<const std::uint8_t*>(condition), x, x_step == 1, y,
-                                                  y_step == 1, z, count);
-  }
-  for (std::int64_t i = 0; i < count; ++i) z[i] = condition[i * condition_step] ? x[i * x_step] : y[i * y_step];
+  if (condition_step == 1)
+    return HWY_DYNAMIC_DISPATCH(where_line_of)(sizeof(T), reinterpret_cast<const std::uint8_t*>(condition), x,
+                                               x_step == 1, y, y_step == 1, z, count);
+  const T* chosen = *condition ? x : y;
+  if ((*condition ? x_step : y_step) == 0) std::fill_n(z, count, T{*chosen});
+  else std::memmove(z, chosen, static_cast<std::size_t>(count) * sizeof(T));
 }
 
 class WhereKernel final : public Kernel {

@@ -67,6 +67,9 @@ std::span<const KernelEntry> product_kernels() {
        .reject = reject_unless_f32,
        .create = make_matmul_f32},
       {.op = "Gemm", .name = "cpu_gemm_f32", .reject = reject_unless_f32, .create = make_gemm_f32},
+      // matmul_typed
+      {.op = "MatMul", .name = "cpu_matmul_typed", .reject = reject_matmul_typed, .create = make_matmul_typed},
+      {.op = "Gemm", .name = "cpu_gemm_typed", .reject = reject_gemm_typed, .create = make_gemm_typed},
       // matmul_s8
       {.op = "MatMulInteger", .name = "cpu_matmul_integer", .reject = reject_matmul_s8, .create = make_matmul_s8},
       {.op = "QLinearMatMul",

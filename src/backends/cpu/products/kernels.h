@@ -39,6 +39,12 @@ KernelPointer make_sparse_linear(const ops::NodeView& view, WeightStore& weights
 KernelPointer make_matmul_f32(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_gemm_f32(const ops::NodeView& view, WeightStore& weights);
 
+// matmul_typed
+std::string reject_matmul_typed(const ops::NodeView& view);
+std::string reject_gemm_typed(const ops::NodeView& view);
+KernelPointer make_matmul_typed(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_gemm_typed(const ops::NodeView& view, WeightStore& weights);
+
 // matmul_s8
 std::string reject_matmul_s8(const ops::NodeView& view);
 std::string reject_qlinear_matmul_s8(const ops::NodeView& view);
