@@ -84,22 +84,38 @@ struct Reducing {
     std::fill_n(static_cast<Sum*>(sums), count, neutral_sum<kind, Sum>());
   }
 
-  // In as many sums as fill a few vectors, which are joined at the end.
   static void row(const void* x_data, std::int64_t count, void* sum_data) {
-    constexpr std::int64_t lanes = 128 / sizeof(Sum);
     const auto* x = static_cast<const T*>(x_data);
     auto& sum = *static_cast<Sum*>(sum_data);
-    std::int64_t i = 0;
-    if (count >= 2 * lanes) {
-      alignas(64) Sum sums[lanes];
-      for (std::int64_t k = 0; k < lanes; ++k) sums[k] = term<kind, Sum>(x[k]);
-      for (i = lanes; i + lanes <= count; i += lanes) {
-        TESSERA_INDEPENDENT_ELEMENTS
-        for (std::int64_t k = 0; k < lanes; ++k) sums[k] = joined<kind>(sums[k], term<kind, Sum>(x[i + k]));
-      }
-      for (const Sum each : sums) sum = joined<kind>(sum, each);
+    constexpr std::int64_t many = 128 / sizeof(Sum), few = 16;
+    std::int64_t done = 0;
+    if (count >= 2 * many) done = in_lanes<many>(x, count, sum);
+    else if (count >= few) done = in_lanes<few>(x, count, sum);
+    for (; done < count; ++done) sum = joined<kind>(sum, term<kind, Sum>(x[done]));
+  }
+
+  // Joins in so many sums, which are joined at the end by a tree; gives how many elements of the row took part.
+  template <std::int64_t lanes>
+  static HWY_INLINE std::int64_t in_lanes(const T* x, std::int64_t count, Sum& sum) {
+    alignas(64) Sum sums[lanes];
+    for (std::int64_t k = 0; k < lanes; ++k) sums[k] = term<kind, Sum>(x[k]);
+    std::int64_t i = lanes;
+    for (; i + lanes <= count; i += lanes) {
+      TESSERA_INDEPENDENT_ELEMENTS
+      for (std::int64_t k = 0; k < lanes; ++k) sums[k] = joined<kind>(sums[k], term<kind, Sum>(x[i + k]));
     }
-    for (; i < count; ++i) sum = joined<kind>(sum, term<kind, Sum>(x[i]));
+    fold<lanes>(sums);
+    sum = joined<kind>(sum, sums[0]);
+    return i;
+  }
+
+  template <std::int64_t lanes>
+  static HWY_INLINE void fold(Sum* sums) {
+    if constexpr (lanes > 1) {
+      TESSERA_INDEPENDENT_ELEMENTS
+      for (std::int64_t k = 0; k < lanes / 2; ++k) sums[k] = joined<kind>(sums[k], sums[k + lanes / 2]);
+      fold<lanes / 2>(sums);
+    }
   }
 
   static void columns(const void* x_data, std::int64_t count, void* sum_data) {
