@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/element_wise/trigonometric.h"
 #include "backends/cpu/machine/operand_rules.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -274,7 +275,7 @@ constexpr UnaryLine kUnaryLines[] = {
      .a = "alpha"},
 };
 
-// The C library's functions are accurate; these operators are too rare to need more.
+// The C library's functions are accurate; most of these operators are too rare to need more.
 template <float (*function)(float)>
 void scalar_map(const float* x, float* y, std::int64_t count, UnaryParameters) {
   for (std::int64_t i = 0; i < count; ++i) y[i] = function(x[i]);
@@ -286,12 +287,12 @@ struct ScalarLine {
 };
 
 constexpr ScalarLine kScalarLines[] = {
-    {"Acos", "cpu_acos", scalar_map<std::acos>}, {"Acosh", "cpu_acosh", scalar_map<std::acosh>},
-    {"Asin", "cpu_asin", scalar_map<std::asin>}, {"Asinh", "cpu_asinh", scalar_map<std::asinh>},
-    {"Atan", "cpu_atan", scalar_map<std::atan>}, {"Atanh", "cpu_atanh", scalar_map<std::atanh>},
-    {"Cos", "cpu_cos", scalar_map<std::cos>},    {"Cosh", "cpu_cosh", scalar_map<std::cosh>},
-    {"Sin", "cpu_sin", scalar_map<std::sin>},    {"Sinh", "cpu_sinh", scalar_map<std::sinh>},
-    {"Tan", "cpu_tan", scalar_map<std::tan>},
+    {"Acos", "cpu_acos", acos_row}, {"Acosh", "cpu_acosh", scalar_map<std::acosh>},
+    {"Asin", "cpu_asin", asin_row}, {"Asinh", "cpu_asinh", scalar_map<std::asinh>},
+    {"Atan", "cpu_atan", atan_row}, {"Atanh", "cpu_atanh", scalar_map<std::atanh>},
+    {"Cos", "cpu_cos", cos_row},    {"Cosh", "cpu_cosh", scalar_map<std::cosh>},
+    {"Sin", "cpu_sin", sin_row},    {"Sinh", "cpu_sinh", scalar_map<std::sinh>},
+    {"Tan", "cpu_tan", tan_row},
 };
 
 KernelEntry unary_entry(std::string_view op, std::string_view kernel,
