@@ -1,7 +1,9 @@
-// Einsum of one or two operands of known sizes becomes sums, a product of matrices and transposes, for which devices
-// have fast kernels.
+// Einsum of operands of known sizes becomes sums, products of matrices and transposes, for which devices have fast
+// kernels. Operands are multiplied two at a time, those first whose product is smallest.
 #include <algorithm>
+#include <limits>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "ops/einsum.h"
@@ -22,6 +24,10 @@ bool holds(const Indices& indices, std::int64_t index) {
   return std::ranges::find(indices, index) != indices.end();
 }
 
+// What lies between the operands and the result may have so many times the elements of the largest.
+constexpr std::int64_t kMostBetween = 4;
+constexpr std::size_t kMostOperands = 16;
+
 // A value and the index that each of its axes runs over. Axes of one element have none: they are left out.
 struct Factor {
   ops::Term value;
@@ -36,26 +42,31 @@ class EinsumProduct {
         shapes_(std::move(shapes)),
         sizes_(ops::einsum_sizes(equation, shapes_)) {}
 
-  // Nothing where an operand has an index twice or a size is zero.
+  // Nothing where a size is zero, or where what lies between more than two operands would be far larger than they and
+  // the result.
   std::optional<ir::ValueId> build(std::span<const ir::ValueId> inputs) {
     const Shape shape = ops::einsum_output_shape(equation_, sizes_);
-    std::vector<Indices> terms;
+    const Indices result_indices = indices_of(equation_.output, shape);
+    std::vector<Factor> factors;
+    std::int64_t largest = element_count(shape);
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       if (element_count(shapes_[i]) == 0) return {};
-      terms.push_back(indices_of(equation_.inputs[i], shapes_[i]));
-      for (const std::int64_t index : terms.back()) {
-        if (std::ranges::count(terms.back(), index) > 1) return {};
-      }
-    }
-    output_ = indices_of(equation_.output, shape);
-    std::vector<Factor> factors;
-    for (std::size_t i = 0; i < terms.size(); ++i) {
+      largest = std::max(largest, element_count(shapes_[i]));
+      const Indices indices = indices_of(equation_.inputs[i], shapes_[i]);
       const ops::Term x(builder_, inputs[i]);
-      Factor factor{terms[i].size() == shapes_[i].size() ? x : reshaped(x, dims_of(terms[i])), terms[i]};
-      factors.push_back(without_own(std::move(factor), terms.size() == 2 ? terms[1 - i] : Indices{}));
+      factors.push_back(diagonal({indices.size() == shapes_[i].size() ? x : reshaped(x, dims_of(indices)), indices}));
     }
-    Factor result = factors.size() == 1 ? factors[0] : product(factors[0], factors[1]);
-    result = in_order(result, output_);
+    while (factors.size() > 1) {
+      const auto [first, second] = smallest_pair(factors, result_indices);
+      const Factor a = factors[first], b = factors[second];
+      factors.erase(factors.begin() + static_cast<std::ptrdiff_t>(second));
+      factors.erase(factors.begin() + static_cast<std::ptrdiff_t>(first));
+      output_ = factors.empty() ? result_indices : kept_of(a, b, factors, result_indices);
+      if (!factors.empty() && elements_of(output_) / kMostBetween > largest) return {};
+      factors.push_back(product(without_own(a, b.indices), without_own(b, a.indices)));
+    }
+    output_ = result_indices;
+    const Factor result = in_order(without_own(factors[0], {}), output_);
     return (output_.size() == shape.size() ? result.value : reshaped(result.value, shape)).id();
   }
 
@@ -90,6 +101,75 @@ class EinsumProduct {
 
   static ops::Term reshaped(ops::Term x, const Shape& shape) {
     return x.combine("Reshape", {x.integers({shape.begin(), shape.end()})});
+  }
+
+  // Of an index that runs over two axes, one behind the other in memory, the elements in which both agree: every so
+  // many elements of both as one axis.
+  Factor diagonal(Factor factor) const {
+    for (std::size_t i = 0; i < factor.indices.size();) {
+      const std::int64_t index = factor.indices[i];
+      if (std::ranges::count(factor.indices, index) == 1) {
+        ++i;
+        continue;
+      }
+      const std::int64_t size = size_of(index);
+      Indices rest;
+      std::vector<std::int64_t> order, twice;
+      for (std::size_t k = 0; k < factor.indices.size(); ++k) {
+        const bool is_taken = factor.indices[k] == index && twice.size() < 2;
+        (is_taken ? twice : order).push_back(static_cast<std::int64_t>(k));
+        if (!is_taken) rest.push_back(factor.indices[k]);
+      }
+      const auto axis = static_cast<std::int64_t>(rest.size());
+      order.insert(order.end(), twice.begin(), twice.end());
+      Shape joined = dims_of(rest);
+      joined.push_back(size * size);
+      const ops::Term x = reshaped(factor.value.combine("Transpose", {}, {{"perm", order}}), joined);
+      rest.push_back(index);
+      factor = {
+          x.combine("Slice", {x.integers({0}), x.integers({size * size}), x.integers({axis}), x.integers({size + 1})}),
+          rest};
+      i = 0;
+    }
+    return factor;
+  }
+
+  // What a product of two of several operands is still needed for: indices of others and of the result.
+  static Indices kept_of(const Factor& a, const Factor& b, const std::vector<Factor>& others, const Indices& result) {
+    const auto is_needed = [&](std::int64_t index) {
+      return holds(result, index) ||
+             std::ranges::any_of(others, [&](const Factor& other) { return holds(other.indices, index); });
+    };
+    Indices kept;
+    for (const Factor* factor : {&a, &b}) {
+      for (const std::int64_t index : factor->indices) {
+        if (is_needed(index) && !holds(kept, index)) kept.push_back(index);
+      }
+    }
+    return kept;
+  }
+
+  // The two whose product has the fewest elements.
+  std::pair<std::size_t, std::size_t> smallest_pair(const std::vector<Factor>& factors, const Indices& result) const {
+    std::pair<std::size_t, std::size_t> best{0, 1};
+    std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t i = 0; factors.size() > 2 && i < factors.size(); ++i) {
+      for (std::size_t k = i + 1; k < factors.size(); ++k) {
+        std::vector<Factor> others = factors;
+        others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
+        others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+        const std::int64_t elements = elements_of(kept_of(factors[i], factors[k], others, result));
+        if (elements < fewest) best = {i, k}, fewest = elements;
+      }
+    }
+    return best;
+  }
+
+  // Saturating: indices of different operands may be more than any tensor has.
+  std::int64_t elements_of(const Indices& indices) const {
+    double elements = 1;
+    for (const std::int64_t index : indices) elements *= static_cast<double>(size_of(index));
+    return elements < 0x1p62 ? static_cast<std::int64_t>(elements) : std::numeric_limits<std::int64_t>::max();
   }
 
   // Summed over what neither the other operand nor the result has.
@@ -173,11 +253,10 @@ class EinsumProduct {
   Indices output_;
 };
 
-// Of more than two operands, a product of the first two might be far larger than they and the result.
+constexpr ops::TypeSet kMultiplied{DType::f16, DType::f32, DType::f64, DType::i32, DType::i64, DType::u32, DType::u64};
+
 std::optional<ir::ValueId> product_of(ops::GraphBuilder& builder, const ir::Node& node) {
-  if (node.inputs.size() > 2) return {};
-  const DType dtype = builder.dtype(node.inputs[0]);
-  if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::f16) return {};
+  if (node.inputs.size() > kMostOperands || !kMultiplied.contains(builder.dtype(node.inputs[0]))) return {};
   std::vector<Shape> shapes;
   for (const ir::ValueId input : node.inputs) {
     const std::optional<Shape> shape = builder.type(input).shape();

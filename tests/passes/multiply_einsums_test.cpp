@@ -81,10 +81,51 @@ TEST(MultiplyEinsums, AgreesWithTheDefinition) {
   }
 }
 
-TEST(MultiplyEinsums, LeavesDiagonalsAndUnknownSizes) {
-  test::expect_left_alone(graph("bii->b", "2, 3, 3", "-"), "multiply_einsums");
+// Operands have the sizes of their letters.
+std::string of_letters(const std::string& equation, const std::string& type = "f32") {
+  static constexpr std::string_view kSizes = "2357463529";  // of a, b, c …
+  std::string inputs, operands;
+  int count = 0;
+  std::string dims;
+  const auto add = [&] {
+    inputs += fmt::format("input %x{} : {}[{}] ", count, type, dims);
+    operands += fmt::format("{}%x{}", count == 0 ? "" : ", ", count);
+    ++count;
+    dims.clear();
+  };
+  for (const char c : equation.substr(0, equation.find("->"))) {
+    if (c == ',') add();
+    else dims += fmt::format("{}{}", dims.empty() ? "" : ", ", kSizes[static_cast<std::size_t>(c - 'a')]);
+  }
+  add();
+  return fmt::format("graph {{ {}%y = Einsum ({}) {{equation = \"{}\"}} output %y }}", inputs, operands, equation);
+}
+
+void expect_no_einsum(const std::string& text) {
+  SCOPED_TRACE(text);
+  for (const std::string& op : test::ops_of(multiply_einsums(test::parsed(text), test::cpu_pass_context())))
+    EXPECT_NE(op, "Einsum");
+  expect_reference(Model(std::make_shared<const ir::Graph>(test::parsed(text))));
+}
+
+TEST(MultiplyEinsums, OfManyOperandsAndDiagonals) {
+  for (const std::string equation :
+       {"ab,bc,cd->ad", "ab,cd,bc->ad", "abd,acd,ad->abc", "ab,a,b->", "ab,bc,cd,de->ae", "a,b,c->abc", "ab,ab,ab->ab",
+        "aab->b", "aa->", "abab->ba", "aaa->a", "aba,bc->ca", "aa,aa,ab->b"})
+    for (const std::string type : {"f32", "i32", "i64"}) expect_no_einsum(of_letters(equation, type));
+  expect_no_einsum(graph("bii->b", "2, 3, 3", "-"));
+  expect_no_einsum(graph("...ii->...i", "2, 3, 4, 4", "-", "f64"));
+  expect_no_einsum(graph("ii,ij->j", "1, 5", "5, 7"));
+}
+
+TEST(MultiplyEinsums, LeavesUnknownSizesAndLargeProducts) {
   test::expect_left_alone(graph("ij,jk->ik", "n, 3", "3, 4"), "multiply_einsums");
-  test::expect_left_alone(graph("ij,jk->ik", "2, 3", "3, 4", "i32"), "multiply_einsums");
+  test::expect_left_alone(graph("ij,jk->ik", "2, 3", "3, 4", "i8"), "multiply_einsums");
+  // Whatever two are multiplied first, there is more between than before and behind.
+  test::expect_left_alone(
+      "graph { input %a : f32[20, 20, 20] input %b : f32[20, 20, 20] input %c : f32[20, 20, 20] %y = Einsum (%a, %b, "
+      "%c) {equation = \"iab,jac,kbc->ijk\"} output %y }",
+      "multiply_einsums");
 }
 
 }  // namespace
