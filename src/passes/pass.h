@@ -67,6 +67,7 @@ ir::Graph decompose_composites(ir::Graph graph, const PassContext& context);
 ir::Graph multiply_transforms(ir::Graph graph, const PassContext& context);
 ir::Graph multiply_einsums(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_distances(ir::Graph graph, const PassContext& context);
+ir::Graph spell_out(ir::Graph graph, const PassContext& context);
 ir::Graph look_up_stored_rows(ir::Graph graph, const PassContext& context);
 ir::Graph fold_constants(ir::Graph graph, const PassContext& context);
 ir::Graph fold_shape_arithmetic(ir::Graph graph, const PassContext& context);

@@ -90,6 +90,10 @@ constexpr Pass kPasses[] = {
     {"recognise_group_normalisation",
      "replaces a normalisation between reshapes with a scale and a shift per channel by GroupNormalization",
      recognise_group_normalisation},
+    {"spell_out",
+     "makes simpler operators of Mean, ReduceLogSumExp, LpNormalization, MeanVarianceNormalization and LRN, which "
+     "kernels of their own compute faster",
+     spell_out, true},
     {"absorb_padding",
      "takes a Pad into the convolution or pooling that reads it, so that the padded tensor is never written",
      absorb_padding},

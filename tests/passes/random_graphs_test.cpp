@@ -219,7 +219,7 @@ TEST(RandomGraph, GivesPassesSomethingToDo) {
   for (const char* other :
        {"differentiate", "fuse_training_normalisation", "capture_invariants", "sink_constants",
         "inline_constant_branches", "decompose_composites", "multiply_transforms", "multiply_einsums",
-        "recognise_distances", "lower_precision", "multiply_rounded", "scale_batch_normalisation"})
+        "recognise_distances", "spell_out", "lower_precision", "multiply_rounded", "scale_batch_normalisation"})
     changed.erase(other);
   for (const auto& [pass, count] : changed) EXPECT_GT(count, 0) << pass;
 }
