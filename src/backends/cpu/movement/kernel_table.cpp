@@ -27,6 +27,12 @@ std::span<const KernelEntry> movement_kernels() {
        .name = "cpu_resize_gradient",
        .reject = reject_resize_gradient,
        .create = make_resize_gradient},
+      // scatter_nd
+      {.op = "ScatterND",
+       .name = "cpu_scatter_nd",
+       .reject = reject_scatter_nd,
+       .function = scatter_nd,
+       .in_place_inputs = 1},
       // scatter_rows
       {.op = "tessera::ScatterRows",
        .name = "cpu_scatter_rows",

@@ -38,6 +38,10 @@ KernelPointer make_resize(const ops::NodeView& view, WeightStore& weights);
 std::string reject_resize_gradient(const ops::NodeView& view);
 KernelPointer make_resize_gradient(const ops::NodeView& view, WeightStore& weights);
 
+// scatter_nd
+std::string reject_scatter_nd(const ops::NodeView& view);
+void scatter_nd(KernelContext& context);
+
 // scatter_rows
 std::string reject_scatter_rows(const ops::NodeView& view);
 void scatter_rows(KernelContext& context);
