@@ -47,24 +47,6 @@ void with_values(const Tensor& tensor, Body body) {
   }
 }
 
-// For every element, the number of distinct smaller values: equal values get equal ranks.
-std::vector<std::int64_t> ranks_of(const Tensor& tensor) {
-  std::vector<std::int64_t> ranks = transient_vector<std::int64_t>(tensor.elements());
-  with_values(tensor, [&](const auto& values) {
-    const std::vector<std::int64_t> order = [&] {
-      std::vector<std::int64_t> positions = positions_up_to(tensor.elements());
-      std::sort(positions.begin(), positions.end(), [&](auto a, auto b) { return less(values[a], values[b]); });
-      return positions;
-    }();
-    std::int64_t rank = 0;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      if (i > 0 && less(values[order[i - 1]], values[order[i]])) ++rank;
-      ranks[order[i]] = rank;
-    }
-  });
-  return ranks;
-}
-
 Tensor list_of(const std::vector<std::int64_t>& values) {
   return Tensor::from<std::int64_t>({static_cast<std::int64_t>(values.size())}, std::span<const std::int64_t>(values));
 }
@@ -90,14 +72,16 @@ struct UniqueSlices {
   std::vector<std::int64_t> first, inverse, counts;
 };
 
-// Groups the slices along the axis by their ranks; groups are ordered by value, or by first occurrence.
-UniqueSlices find_unique(const std::vector<std::int64_t>& ranks, const AxisView& view, bool sorted) {
+// Groups the slices of equal values along the axis; groups are ordered by value, or by first occurrence.
+template <typename Values>
+UniqueSlices find_unique(const Values& values, const AxisView& view, bool sorted) {
   const auto compare = [&](std::int64_t a, std::int64_t b) {
     for (std::int64_t o = 0; o < view.outer; ++o) {
       for (std::int64_t i = 0; i < view.inner; ++i) {
-        const std::int64_t left = ranks[(o * view.length + a) * view.inner + i];
-        const std::int64_t right = ranks[(o * view.length + b) * view.inner + i];
-        if (left != right) return left < right ? -1 : 1;
+        const auto& left = values[(o * view.length + a) * view.inner + i];
+        const auto& right = values[(o * view.length + b) * view.inner + i];
+        if (less(left, right)) return -1;
+        if (less(right, left)) return 1;
       }
     }
     return 0;
@@ -174,7 +158,8 @@ void unique(KernelContext& context) {
           "cannot compare {} slices without elements", shape[axis]);
   AxisView view = axis_view(shape, axis);
   view.length = shape[axis];
-  const UniqueSlices slices = find_unique(ranks_of(input), view, context.integer("sorted") != 0);
+  UniqueSlices slices;
+  with_values(input, [&](const auto& values) { slices = find_unique(values, view, context.integer("sorted") != 0); });
   shape[axis] = static_cast<std::int64_t>(slices.first.size());
   if (context.wants_output(0)) take_slices(input, view, slices.first, context.allocate_output(0, shape));
   put_list(context, 1, slices.first);
