@@ -67,6 +67,8 @@ HWY_INLINE T combine_floats(T x, T y) {
 
 template <Arithmetic kind>
 struct Combine {
+  static constexpr bool divides = kind == Arithmetic::div || kind == Arithmetic::mod || kind == Arithmetic::fmod;
+  static constexpr Arithmetic kKind = kind;
   template <typename T>
   HWY_INLINE T operator()(T x, T y) const {
     if constexpr (std::is_floating_point_v<T>) return combine_floats<kind>(x, y);
@@ -107,11 +109,75 @@ BinaryLine typed_pick(bool x_moves, bool y_moves) {
   return y_moves ? typed_line<F, T, Z, false, true> : typed_line<F, T, Z, false, false>;
 }
 
+// Integers whose quotients floats have exactly before they are truncated: a quotient that is no whole number lies
+// further from the next one than half a unit in the last place. Those of 64 bits where they are small enough.
+template <typename T>
+constexpr bool kDividedByFloats =
+    sizeof(T) < 4 || std::is_same_v<T, std::int32_t> || (std::is_same_v<T, std::int64_t> && HWY_TARGET == HWY_AVX3);
+
+template <Arithmetic kind, typename T>
+HWY_INLINE T divide_by_floats(T x, T y) {
+  using Float = std::conditional_t<(sizeof(T) < 4), float, double>;
+  using Whole = std::conditional_t<(sizeof(T) < 8), std::int32_t, std::int64_t>;
+  using Bits = std::make_unsigned_t<Whole>;
+  Float exact = static_cast<Float>(x) / static_cast<Float>(y);
+  // The lowest integer by -1 wraps to itself.
+  if constexpr (sizeof(T) == 4) exact = exact >= Float{0x1p31} ? Float{-0x1p31} : exact;
+  const auto quotient = static_cast<Whole>(exact);
+  if constexpr (kind == Arithmetic::div) return static_cast<T>(quotient);
+  const auto rest = static_cast<Whole>(static_cast<Bits>(x) - static_cast<Bits>(quotient) * static_cast<Bits>(y));
+  if constexpr (kind == Arithmetic::fmod) return static_cast<T>(rest);
+  const bool is_below = rest != 0 && (rest < 0) != (y < 0);
+  return static_cast<T>(is_below ? static_cast<Whole>(rest + y) : rest);
+}
+
+template <Arithmetic kind, typename T, bool x_moves, bool y_moves>
+void division_line(const void* x_data, const void* y_data, void* z_data, std::int64_t count) {
+  const auto *x = static_cast<const T*>(x_data), *y = static_cast<const T*>(y_data);
+  auto* z = static_cast<T*>(z_data);
+  const T x_first = *x, y_first = *y;
+  const auto dividend = [&](std::int64_t i) HWY_ATTR { return x_moves ? x[i] : x_first; };
+  const auto divisor = [&](std::int64_t i) HWY_ATTR { return y_moves ? y[i] : y_first; };
+  std::int64_t i = 0;
+  for (; i + kTogether <= count; i += kTogether) {
+    T unfit = 0;
+    for (std::int64_t k = i; k < i + kTogether; ++k) {
+      unfit |= divisor(k) == 0 ? 1 : 0;
+      if constexpr (sizeof(T) == 8) {
+        constexpr std::uint64_t bound = std::uint64_t{1} << 50;
+        unfit |= static_cast<std::uint64_t>(dividend(k)) + bound >= 2 * bound ? 1 : 0;
+        unfit |= static_cast<std::uint64_t>(divisor(k)) + bound >= 2 * bound ? 1 : 0;
+      }
+    }
+    if (unfit != 0) {
+      for (std::int64_t k = i; k < i + kTogether; ++k) z[k] = divide_integers<kind>(dividend(k), divisor(k));
+      continue;
+    }
+    TESSERA_INDEPENDENT_ELEMENTS
+    for (std::int64_t k = i; k < i + kTogether; ++k) z[k] = divide_by_floats<kind>(dividend(k), divisor(k));
+  }
+  for (; i < count; ++i) z[i] = divide_integers<kind>(dividend(i), divisor(i));
+}
+
+template <Arithmetic kind, typename T>
+BinaryLine division_pick(bool x_moves, bool y_moves) {
+  if (x_moves && y_moves) return division_line<kind, T, true, true>;
+  if (x_moves) return division_line<kind, T, true, false>;
+  return y_moves ? division_line<kind, T, false, true> : division_line<kind, T, false, false>;
+}
+
+template <typename F, typename T>
+constexpr bool divides_by_floats() {
+  if constexpr (requires { F::divides; }) return F::divides && kDividedByFloats<T>;
+  return false;
+}
+
 // Operators that tell signed integers from unsigned ones, on integers.
 template <typename F, bool of_bytes>
 BinaryLine for_integer(DType type, bool x_moves, bool y_moves) {
   const auto pick = [&]<typename T>(T) {
-    return typed_pick<F, T, std::conditional_t<of_bytes, std::uint8_t, T>>(x_moves, y_moves);
+    if constexpr (divides_by_floats<F, T>()) return division_pick<F::kKind, T>(x_moves, y_moves);
+    else return typed_pick<F, T, std::conditional_t<of_bytes, std::uint8_t, T>>(x_moves, y_moves);
   };
   switch (type) {
     case DType::i8:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/host/numeric.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 #include "tessera/error.h"
@@ -186,7 +187,46 @@ TEST(CpuElementWiseBinary, DivisionByPowersOfTwoIsExact) {
     expect_matches_reference({"Div", {x, Tensor::scalar(divisor)}});
 }
 
+// Every quotient of two bytes, and quotients of larger integers at the edges of their types and around multiples.
+TEST(CpuElementWiseBinary, IntegerDivisionIsExact) {
+  for (const DType type :
+       {DType::i8, DType::u8, DType::i16, DType::u16, DType::i32, DType::u32, DType::i64, DType::u64}) {
+    std::vector<std::int64_t> dividends, divisors;
+    const int bits = bits_of(type);
+    const std::int64_t low = is_unsigned_integer(type) ? 0 : bits == 8 ? -128 : -3, high = bits == 8 ? low + 255 : 70;
+    for (std::int64_t i = low; i <= high; ++i) {
+      dividends.push_back(i);
+      if (i != 0) divisors.push_back(i);
+    }
+    for (int k = 7; k < bits - 1; ++k) {
+      for (std::int64_t i = -2; i <= 2; ++i) {
+        dividends.push_back((std::int64_t{1} << k) + i), divisors.push_back((std::int64_t{1} << k) + i);
+        if (is_unsigned_integer(type)) continue;
+        dividends.push_back(-(std::int64_t{1} << k) + i), divisors.push_back(-(std::int64_t{1} << k) - i);
+      }
+    }
+    if (!is_unsigned_integer(type)) dividends.push_back(std::numeric_limits<std::int64_t>::min() >> (64 - bits));
+    Tensor x(type, {static_cast<std::int64_t>(dividends.size()), 1}),
+        y(type, {static_cast<std::int64_t>(divisors.size())});
+    backends::host::write(dividends, x);
+    backends::host::write(divisors, y);
+    const Tensor column = run_op_tensor({"Reshape", {y, Tensor::from<std::int64_t>({2}, {-1, 1})}}, "reference"),
+                 row = run_op_tensor({"Reshape", {x, Tensor::from<std::int64_t>({1}, {-1})}}, "reference");
+    for (const std::int64_t truncated : {0, 1}) {
+      expect_matches_reference({"Mod", {x, y}, {{"fmod", truncated}}});
+      expect_matches_reference({"Mod", {row, column}, {{"fmod", truncated}}});
+    }
+    expect_matches_reference({"Div", {x, y}});
+    expect_matches_reference({"Div", {row, column}});
+  }
+}
+
 TEST(CpuElementWiseBinary, DivisionByZeroFailsAsInTheReference) {
+  for (const DType type : {DType::i8, DType::i32, DType::i64}) {
+    Tensor divisors = random_tensor(type, {100}, 1, 1, 9);
+    static_cast<std::uint8_t*>(divisors.mutable_raw())[70 * (bits_of(type) / 8)] = 0;
+    EXPECT_THROW(run_op({"Div", {divisors, divisors}}, "cpu"), Error);
+  }
   const Tensor x = Tensor::from<std::int64_t>({2}, {1, std::numeric_limits<std::int64_t>::min()});
   for (const std::string device : {"reference", "cpu"}) {
     try {
