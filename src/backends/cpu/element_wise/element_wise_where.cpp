@@ -45,9 +45,9 @@ void where_line(const std::uint8_t* condition, const T* x, const T* y, T* z, std
   std::int64_t i = 0;
   for (; i + kTogether <= count; i += kTogether) {
     TESSERA_INDEPENDENT_ELEMENTS
-    for (std::int64_t k = i; k < i + kTogether; ++k) {
-      const T a = x_moves ? x[k] : x_first, b = y_moves ? y[k] : y_first;
-      z[k] = condition[k] != 0 ? a : b;
+    for (std::int64_t k = 0; k < kTogether; ++k) {
+      const T a = x_moves ? x[i + k] : x_first, b = y_moves ? y[i + k] : y_first;
+      z[i + k] = condition[i + k] != 0 ? a : b;
     }
   }
   for (; i < count; ++i) z[i] = condition[i] != 0 ? (x_moves ? x[i] : x_first) : (y_moves ? y[i] : y_first);

@@ -131,32 +131,46 @@ HWY_INLINE T divide_by_floats(T x, T y) {
   return static_cast<T>(is_below ? static_cast<Whole>(rest + y) : rest);
 }
 
+// Whether kTogether of them divide so: none by zero.
+template <typename T, bool x_moves, bool y_moves>
+HWY_INLINE bool divide_as_floats(const T* x, T x_first, const T* y, T y_first) {
+  std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t> unfit = 0;
+  for (std::int64_t k = 0; k < kTogether; ++k) {
+    const T dividend = x_moves ? x[k] : x_first, divisor = y_moves ? y[k] : y_first;
+    unfit |= divisor == 0 ? 1 : 0;
+    if constexpr (sizeof(T) == 8) {
+      constexpr std::uint64_t bound = std::uint64_t{1} << 50;
+      unfit |= static_cast<std::uint64_t>(dividend) + bound >= 2 * bound ? 1 : 0;
+      unfit |= static_cast<std::uint64_t>(divisor) + bound >= 2 * bound ? 1 : 0;
+    }
+  }
+  return unfit == 0;
+}
+
+template <Arithmetic kind, typename T, bool x_moves, bool y_moves>
+HWY_INLINE void divide_together(const T* x, T x_first, const T* y, T y_first, T* z) {
+  TESSERA_INDEPENDENT_ELEMENTS
+  for (std::int64_t k = 0; k < kTogether; ++k)
+    z[k] = divide_by_floats<kind>(x_moves ? x[k] : x_first, y_moves ? y[k] : y_first);
+}
+
 template <Arithmetic kind, typename T, bool x_moves, bool y_moves>
 void division_line(const void* x_data, const void* y_data, void* z_data, std::int64_t count) {
   const auto *x = static_cast<const T*>(x_data), *y = static_cast<const T*>(y_data);
   auto* z = static_cast<T*>(z_data);
   const T x_first = *x, y_first = *y;
-  const auto dividend = [&](std::int64_t i) HWY_ATTR { return x_moves ? x[i] : x_first; };
-  const auto divisor = [&](std::int64_t i) HWY_ATTR { return y_moves ? y[i] : y_first; };
+  const auto exactly = [&](std::int64_t i) HWY_ATTR {
+    z[i] = divide_integers<kind>(x_moves ? x[i] : x_first, y_moves ? y[i] : y_first);
+  };
   std::int64_t i = 0;
   for (; i + kTogether <= count; i += kTogether) {
-    T unfit = 0;
-    for (std::int64_t k = i; k < i + kTogether; ++k) {
-      unfit |= divisor(k) == 0 ? 1 : 0;
-      if constexpr (sizeof(T) == 8) {
-        constexpr std::uint64_t bound = std::uint64_t{1} << 50;
-        unfit |= static_cast<std::uint64_t>(dividend(k)) + bound >= 2 * bound ? 1 : 0;
-        unfit |= static_cast<std::uint64_t>(divisor(k)) + bound >= 2 * bound ? 1 : 0;
-      }
-    }
-    if (unfit != 0) {
-      for (std::int64_t k = i; k < i + kTogether; ++k) z[k] = divide_integers<kind>(dividend(k), divisor(k));
+    if (divide_as_floats<T, x_moves, y_moves>(x + i, x_first, y + i, y_first)) {
+      divide_together<kind, T, x_moves, y_moves>(x + i, x_first, y + i, y_first, z + i);
       continue;
     }
-    TESSERA_INDEPENDENT_ELEMENTS
-    for (std::int64_t k = i; k < i + kTogether; ++k) z[k] = divide_by_floats<kind>(dividend(k), divisor(k));
+    for (std::int64_t k = i; k < i + kTogether; ++k) exactly(k);
   }
-  for (; i < count; ++i) z[i] = divide_integers<kind>(dividend(i), divisor(i));
+  for (; i < count; ++i) exactly(i);
 }
 
 template <Arithmetic kind, typename T>
