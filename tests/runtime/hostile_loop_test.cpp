@@ -174,11 +174,11 @@ const std::string kEndless = loop("constant %start = f32[1] {1}", "%y", "input %
 
 // Kernels whose work is out of all proportion to their operands.
 const std::string kLongWork[] = {
-    // A product of 2^33 multiplications in whole numbers, which the reference takes.
+    // A product of 2^33 multiplications in whole numbers, and one of three that is left to the reference.
     "graph { constant %k = i64[2] {2048, 2048} %a = ConstantOfShape (%k) {value = i64[1] {3}} %y = MatMul \"long\" "
     "(%a, %a) output %y }",
-    "graph { constant %k = i64[2] {700, 700} %a = ConstantOfShape (%k) %y = Einsum \"long\" (%a, %a, %a) {equation = "
-    "\"ij,jk,kl->\"} output %y }",
+    "graph { constant %k = i64[3] {40, 40, 40} %a = ConstantOfShape (%k) %y = Einsum \"long\" (%a, %a, %a) {equation = "
+    "\"iab,jac,kbc->ijk\"} output %y }",
     "graph { constant %k = i64[4] {1, 8, 512, 512} %x = ConstantOfShape (%k) {value = f64[1] {1}} constant %l = i64[4] "
     "{8, 8, 101, 101} %w = ConstantOfShape (%l) "
     "{value = f64[1] {1}} %y = Conv \"long\" (%x, %w) output %y }",
