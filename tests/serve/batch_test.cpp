@@ -13,7 +13,7 @@ QueuedCall queued(const std::vector<float>& x) {
   return {std::make_shared<Call>(), {{"x", Tensor::from<float>({rows, 2}, x)}}, rows, 0, "k"};
 }
 
-Tensor gathered(Gatherer& gatherer, const std::vector<QueuedCall>& batch) {
+Tensor gathered(Gatherer& gatherer, std::vector<QueuedCall> batch) {
   return gatherer.gather(batch).find("x")->second.tensor();
 }
 

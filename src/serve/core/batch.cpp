@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "serve/core/staging.h"
 
 namespace tessera::serve {
 
@@ -44,8 +45,9 @@ Tensor Gatherer::concatenate(std::span<const QueuedCall> batch, const std::strin
   return joined;
 }
 
-NamedValues Gatherer::gather(std::span<const QueuedCall> batch) {
+NamedValues Gatherer::gather(std::span<QueuedCall> batch) {
   if (batch.size() == 1) return batch.front().inputs;
+  if (NamedValues staged = staged_inputs(batch); !staged.empty()) return staged;
   std::int64_t rows = 0;
   for (const QueuedCall& queued : batch) rows += queued.rows;
   NamedValues inputs;

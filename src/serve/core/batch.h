@@ -14,9 +14,10 @@ namespace tessera::serve {
 // fresh memory takes longer than the copy into it. Not thread-safe.
 class Gatherer {
  public:
-  // The inputs of all, concatenated along the first dimension; those of a request that is alone as they are. Memory of
-  // earlier batches is written to only if nobody holds their tensors or views of them any more.
-  NamedValues gather(std::span<const QueuedCall> batch);
+  // The inputs of all, concatenated along the first dimension in the order in which the requests stand then; those of a
+  // request that is alone as they are. Memory of earlier batches is written to only if nobody holds their tensors or
+  // views of them any more.
+  NamedValues gather(std::span<QueuedCall> batch);
   bool keeps_memory() const { return !kept_.empty(); }
   void release() { kept_.clear(); }
 

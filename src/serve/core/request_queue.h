@@ -10,12 +10,16 @@
 
 namespace tessera::serve {
 
+class StagingBuffer;
+
 struct QueuedCall {
   std::shared_ptr<Call> call;
   NamedValues inputs;
   std::int64_t rows = 1;
   std::int64_t queued_ns = 0;
   std::string kind;  // requests of one kind have inputs that differ in the first dimension alone
+  std::shared_ptr<StagingBuffer> staging = nullptr;  // of which the inputs are the rows from this one on; null: of none
+  std::int64_t first_row = 0;
 };
 
 struct BatchingRule {

@@ -18,6 +18,7 @@ namespace {
 constexpr double kRetrySeconds = 0.5;
 constexpr std::int64_t kMostHere_ns = 3'000'000;  // that a run may hold the thread of its request
 constexpr std::chrono::seconds kKeepMemory{1};    // of batches, while no requests come
+constexpr std::size_t kSpareBuffers = 3;          // beside those that are computed: two that form, one on its way
 constexpr std::uint64_t kLeastImportant = std::numeric_limits<std::uint64_t>::max();
 
 // Where the time of a request's batch went.
@@ -56,7 +57,8 @@ ServedModel::ServedModel(Arbiter& arbiter, const Model& model, const std::string
       timeline_number_(timeline != nullptr ? timeline->number_of(info_.name + "/" + version) : 0),
       rule_(batching_rule(info_.settings)),
       most_rows_(rule_.most_rows),
-      queue_(rule_) {
+      queue_(rule_),
+      staging_(most_rows_, static_cast<std::size_t>(info_.settings.instances()) + kSpareBuffers) {
   info_.platform = info_.settings.config.platform();
   info_.inputs = infos(model.inputs(), batched_);
   info_.outputs = infos(model.outputs(), batched_);
@@ -66,46 +68,6 @@ ServedModel::ServedModel(Arbiter& arbiter, const Model& model, const std::string
 
 ServedModel::~ServedModel() {
   drain();
-}
-
-NamedValues ServedModel::zeros(std::int64_t rows) const {
-  NamedValues inputs;
-  for (const TensorInfo& info : info_.inputs) {
-    Shape shape = info.shape;
-    if (batched_) shape[0] = rows;
-    if (std::ranges::any_of(shape, [](std::int64_t size) { return size < 0; })) return {};
-    Tensor tensor(info.dtype, shape);
-    if (info.dtype != DType::string && tensor.bytes() > 0)
-      std::memset(tensor.mutable_raw(), 0, static_cast<std::size_t>(tensor.bytes()));
-    inputs.emplace(info.name, std::move(tensor));
-  }
-  return inputs;
-}
-
-void ServedModel::warm_up() {
-  std::vector<std::int64_t> sizes{1};
-  if (batched_ && info_.settings.config.has_dynamic_batching()) {
-    for (const std::int32_t size : info_.settings.config.dynamic_batching().preferred_batch_size())
-      sizes.push_back(size);
-    sizes.push_back(info_.settings.config.max_batch_size());
-  }
-  std::ranges::sort(sizes);
-  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  for (const std::int64_t rows : sizes) {
-    const NamedValues inputs = zeros(rows);
-    if (inputs.empty()) return;
-    try {
-      job_.run(session_, inputs);  // plans
-      const std::int64_t start_ns = now_ns();
-      job_.run(session_, inputs);
-      const std::int64_t end_ns = now_ns();
-      times_.add(rows, end_ns - start_ns, end_ns);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::failed) throw;
-      log(Level::info, "a warm-up run failed on zeros", {{"model", info_.name}, {"why", error.what()}});
-      return;
-    }
-  }
 }
 
 // The expected time of a run for the request alone: what the arbiter saw of runs on inputs of its shapes, which may
@@ -204,6 +166,15 @@ bool ServedModel::can_run_here(const QueuedCall& queued) const {
   return run_ns > 0 && run_ns <= kMostHere_ns && job_.ahead_ns() == 0;
 }
 
+// Copies a request that will wait for others to where it will be computed. Unlocks meanwhile.
+void ServedModel::stage(QueuedCall& queued, std::unique_lock<std::mutex>& lock) {
+  const bool waits = queue_.size() > 0 || running_ >= info_.settings.instances() || rule_.delay_ns > 0;
+  if (!waits || !staging_.reserve(queued)) return;
+  lock.unlock();
+  write_to_place(queued);
+  lock.lock();
+}
+
 // Spares the request two changes of thread.
 void ServedModel::run_here(QueuedCall queued, std::unique_lock<std::mutex> lock) {
   ++running_;
@@ -231,8 +202,14 @@ bool ServedModel::submit(const std::shared_ptr<Call>& call) {
     admit(*call, queued, priority);
     queued.queued_ns = now_ns();
     if (!can_run_here(queued)) {
+      stage(queued, lock);
+      if (draining_) return false;
+      std::vector<InferenceInput> copied;
+      // What has been copied gives its memory back here, for the next request of this thread.
+      if (queued.staging != nullptr) copied = std::exchange(call->request.inputs, {});
       queue_.add(priority, std::move(queued));
       changed_.notify_one();
+      lock.unlock();
       return true;
     }
   } catch (...) {
@@ -262,11 +239,15 @@ void ServedModel::work() {
     const std::int64_t run_ns = times_.predicted_ns(next_rows);
     const std::vector<QueuedCall> lapsed = queue_.take_lapsed(now_ns() + run_ns);
     Batch batch = queue_.take_batch(now_ns(), run_ns);
+    staging_.close(batch);
     if (lapsed.empty() && batch.empty()) {
       if (queue_.size() == 0) {
         if (draining_) return;
-        if (!gatherer.keeps_memory()) changed_.wait(lock);
-        else if (changed_.wait_for(lock, kKeepMemory) == std::cv_status::timeout) gatherer.release();
+        if (!gatherer.keeps_memory() && !staging_.keeps_memory()) changed_.wait(lock);
+        else if (changed_.wait_for(lock, kKeepMemory) == std::cv_status::timeout) {
+          gatherer.release();
+          staging_.release();
+        }
       } else {
         changed_.wait_for(lock, std::chrono::nanoseconds(std::max<std::int64_t>(queue_.look_again_ns() - now_ns(), 1)));
       }

@@ -14,6 +14,7 @@
 #include "serve/core/request_queue.h"
 #include "serve/core/run_times.h"
 #include "serve/core/servable.h"
+#include "serve/core/staging.h"
 #include "serve/core/timeline.h"
 #include "tessera/share.h"
 
@@ -46,6 +47,7 @@ class ServedModel final : public Servable {
   QueuedCall check(const std::shared_ptr<Call>& call) const;
   void admit(Call& call, const QueuedCall& queued, std::uint64_t priority);
   bool can_run_here(const QueuedCall& queued) const;
+  void stage(QueuedCall& queued, std::unique_lock<std::mutex>& lock);
   void run_here(QueuedCall queued, std::unique_lock<std::mutex> lock);
   std::int64_t predicted_alone_ns(const QueuedCall& queued) const;
   NamedValues run_session(const Batch& batch, const NamedValues& inputs, std::int64_t rows);
@@ -73,6 +75,7 @@ class ServedModel final : public Servable {
   std::condition_variable changed_;
   // With the mutex held.
   RequestQueue queue_;
+  StagingPool staging_;
   bool draining_ = false;
   std::int64_t running_until_ns_ = 0, running_ = 0;
   RunTimes times_;
