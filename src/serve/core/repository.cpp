@@ -1,5 +1,7 @@
 #include "serve/core/repository.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -242,12 +244,21 @@ void Repository::retire(Versions versions, bool keep_sequences) {
   retired_changed_.notify_all();
 }
 
+// What a version had allocated lay apart in the arenas of all threads that loaded and served it, most of them ended
+// since. The allocator keeps such memory for later; whole pages of it go back to the system here.
 void Repository::reap() {
   std::unique_lock lock(retired_mutex_);
+  bool has_freed = false;
   while (true) {
     const auto next = std::ranges::find_if(retired_, [this](const Retired& retired) {
       return stopping_ || !retired.keeps_sequences || retired.servable->open_sequences() == 0;
     });
+    if (next == retired_.end() && std::exchange(has_freed, false)) {
+      lock.unlock();
+      ::malloc_trim(0);
+      lock.lock();
+      continue;
+    }
     if (next == retired_.end()) {
       if (!retired_.empty()) retired_changed_.wait_for(lock, kLookAtSequences);
       else if (stopping_) return;
@@ -261,6 +272,7 @@ void Repository::reap() {
     // A thread of the model itself may hold it for a moment, and must not be the one that ends it.
     while (last.use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     last.reset();
+    has_freed = true;
     lock.lock();
   }
 }
