@@ -18,8 +18,9 @@ class ArrayDataset final : public Dataset {
               "'{}': array '{}' is a scalar; dimension 0 must count the samples", source_, name);
       require(array.dtype() != DType::string, ErrorKind::unsupported, "'{}': array '{}' holds strings", source_, name);
       const std::int64_t samples = array.shape()[0];
+      const std::string& first = fields_.empty() ? name : fields_.front().name;
       require(fields_.empty() || samples == size_, ErrorKind::invalid_argument,
-              "'{}': array '{}' has {} samples, but '{}' has {}", source_, name, samples, fields_.front().name, size_);
+              "'{}': array '{}' has {} samples, but '{}' has {}", source_, name, samples, first, size_);
       size_ = samples;
       fields_.push_back({name, array.dtype(), Shape(array.shape().begin() + 1, array.shape().end())});
       arrays_.push_back(std::move(array));
