@@ -5,7 +5,8 @@
 // MODEL is an .onnx or .tsr file or a net of `tessera new`. Reads commands from standard input, a line each, and
 // answers each with a line of JSON, {"us"}: the median time of a run.
 //   session COUNT      runs of a session; attached where `tessera share run` started this process
-//   job COUNT          the same as runs of the only job of an arbiter of this process
+//   both COUNT         the same in turn with runs of it as the only job of an arbiter of this process, whose median is
+//                      "job_us"
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,14 +27,14 @@ namespace {
 
 using namespace tessera;
 
-double median_us(int count, const auto& run) {
-  std::vector<double> times;
-  for (int i = 0; i < count; ++i) {
-    const std::int64_t begin_ns = Clock::steady().now_ns();
-    run();
-    times.push_back(1e-3 * static_cast<double>(Clock::steady().now_ns() - begin_ns));
-  }
-  const auto middle = times.begin() + count / 2;
+double timed_us(const auto& run) {
+  const std::int64_t begin_ns = Clock::steady().now_ns();
+  run();
+  return 1e-3 * static_cast<double>(Clock::steady().now_ns() - begin_ns);
+}
+
+double median(std::vector<double>& times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::ranges::nth_element(times, middle);
   return *middle;
 }
@@ -46,11 +47,16 @@ void answer_all(const Model& model) {
   std::string command;
   int count = 0;
   while (std::cin >> command >> count) {
-    require((command == "session" || command == "job") && count > 0, ErrorKind::invalid_argument,
-            "expected session COUNT or job COUNT");
-    const double us = command == "job" ? median_us(count, [&] { job.run(session, inputs); })
-                                       : median_us(count, [&] { session.run(inputs); });
-    std::cout << fmt::format("{{\"us\": {:.3f}}}", us) << std::endl;
+    require((command == "session" || command == "both") && count > 0, ErrorKind::invalid_argument,
+            "expected session COUNT or both COUNT");
+    std::vector<double> alone, as_job;
+    for (int i = 0; i < count; ++i) {
+      alone.push_back(timed_us([&] { session.run(inputs); }));
+      if (command == "both") as_job.push_back(timed_us([&] { job.run(session, inputs); }));
+    }
+    std::string text = fmt::format("{{\"us\": {:.3f}", median(alone));
+    if (!as_job.empty()) text += fmt::format(", \"job_us\": {:.3f}", median(as_job));
+    std::cout << text << "}" << std::endl;
   }
 }
 

@@ -3,10 +3,10 @@
 
   bench/share/overhead.py [--models NET,FILE,…] [--rounds N] [--runs N] [--json]
 
-Three ways take turns, --rounds times, with --runs runs each: a session alone, the same as the only job of an arbiter in
-the process, and a process that `tessera share run` has attached to a daemon of which it is the only job. The median
-over the rounds of the difference between the medians of a round counts. What is missing in build/release is
-built."""
+Runs of a session and runs of it as the only job of an arbiter of the same process take turns, one by one. With them a
+process takes turns that `tessera share run` has attached to a daemon of which it is the only job, --runs runs at a
+time, first or second. The median over --rounds rounds of the difference between the medians of a round counts. What
+is missing in build/release is built."""
 import argparse
 import json
 import pathlib
@@ -21,20 +21,20 @@ from colocate import TESSERA, Worker, ensure_built
 OVERHEAD = TESSERA.parents[2] / "bench/bench_overhead"
 
 
-def median_us(worker, kind, runs):
-    return worker.ask(f"{kind} {runs}")["us"]
-
-
 def measure(model, options, socket):
     alone = Worker(OVERHEAD, model)
     attached = Worker(TESSERA, "share", "run", "-q", "--socket", socket, "--", OVERHEAD, model)
-    median_us(alone, "job", options.runs)
-    median_us(attached, "session", options.runs)
+    ways = {"both": lambda: alone.ask(f"both {options.runs}"),
+            "attached": lambda: attached.ask(f"session {options.runs}")}
+    for warm_up in ways.values():
+        warm_up()
     session, job, process = [], [], []
-    for _ in range(options.rounds):
-        session.append(median_us(alone, "session", options.runs))
-        job.append(median_us(alone, "job", options.runs) - session[-1])
-        process.append(median_us(attached, "session", options.runs) - session[-1])
+    for number in range(options.rounds):
+        order = list(ways) if number % 2 == 0 else list(reversed(ways))
+        answer = {way: ways[way]() for way in order}
+        session.append(answer["both"]["us"])
+        job.append(answer["both"]["job_us"] - session[-1])
+        process.append(answer["attached"]["us"] - session[-1])
     alone.close()
     attached.close()
     run_us = statistics.median(session)
@@ -48,8 +48,8 @@ def measure(model, options, socket):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="lenet5,mobilenet_v3_small,resnet18_cifar")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--runs", type=int, default=25)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     ensure_built(OVERHEAD, TESSERA)

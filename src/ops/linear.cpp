@@ -1,5 +1,7 @@
 #include "ops/linear.h"
 
+#include <algorithm>
+
 #include "ops/fused_activation.h"
 #include "ops/rounded_product.h"
 
@@ -40,7 +42,8 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
 
 std::vector<AttributeSpec> attributes() {
   std::vector<AttributeSpec> specs{{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{-1})},
-                                   {"transB", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}};
+                                   {"transB", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+                                   {"dense_weights", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}};
   for (AttributeSpec& spec : activation_attributes()) specs.push_back(std::move(spec));
   for (AttributeSpec& spec : rounding_attributes()) specs.push_back(std::move(spec));
   return specs;
@@ -76,8 +79,21 @@ double linear_operations(const NodeView& view) {
                             static_cast<double>(view.input(1).elements() / outputs);
 }
 
+bool may_be_sparse(const Tensor& weights) {
+  constexpr std::int64_t kPlaces = 32, kRun = 32;
+  const auto* data = weights.data<float>();
+  const std::int64_t elements = weights.elements();
+  std::int64_t seen = 0, zeros = 0;
+  for (std::int64_t i = 0; i < kPlaces; ++i) {
+    const std::int64_t begin = elements / kPlaces * i;
+    for (std::int64_t k = begin; k < std::min(begin + kRun, elements); ++k, ++seen) zeros += data[k] == 0;
+  }
+  return 4 * zeros >= seen;
+}
+
 // Y = activation(X W + B + Z) with X [..., inputs], W [inputs, outputs] (transposed where transB says so), B [outputs],
-// Z of Y's shape. X's axes from `axis` on together are the inputs. Rounded as ops/rounded_product.h says.
+// Z of Y's shape. X's axes from `axis` on together are the inputs. Rounded as ops/rounded_product.h says. What
+// dense_weights says, that may_be_sparse() is false of W, changes no result.
 const OpDef linear{
     .name = "tessera::Linear",
     .inputs = {{"X", types::floats, "T1"},

@@ -13,4 +13,8 @@ extern const OpDef linear;  // "tessera::Linear"
 std::optional<ir::Dims> linear_dims(const InferContext& context, std::int64_t axis, bool transposed_weights);
 double linear_operations(const NodeView& view);
 
+// A look at a thousand weights of f32, in the order in which they lie: false when these are so dense that counting all
+// would be a waste.
+bool may_be_sparse(const Tensor& weights);
+
 }  // namespace tessera::ops

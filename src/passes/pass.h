@@ -102,6 +102,7 @@ ir::Graph channels_last(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_element_wise(ir::Graph graph, const PassContext& context);
 ir::Graph chain_convolutions(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_epilogues(ir::Graph graph, const PassContext& context);
+ir::Graph note_dense_weights(ir::Graph graph, const PassContext& context);
 ir::Graph inline_constant_branches(ir::Graph graph, const PassContext& context);
 
 }  // namespace tessera::passes

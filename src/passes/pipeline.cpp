@@ -145,6 +145,9 @@ constexpr Pass kPasses[] = {
      "computes convolutions that follow each other a few lines at a time, so that what lies between them "
      "stays in the cache",
      chain_convolutions, true},
+    {"note_dense_weights",
+     "says of products whose weights are dense that they are, so that nobody reads the weights to find out",
+     note_dense_weights, true},
 };
 
 using Clock = std::chrono::steady_clock;

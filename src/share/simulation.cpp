@@ -28,6 +28,15 @@ struct LiveJob {
   Demand mean{0, 0, 0};
   std::vector<std::int64_t> latencies;
   double queueing_ns = 0;
+  double own_ns = 0;  // a run of it computed
+
+  // When the latest run came to a step, and how long the job and others had computed by then.
+  struct Visit {
+    std::int64_t at_ns = 0;
+    double own_ns = 0, others_ns = 0;
+    bool is_first = true;
+  };
+  std::vector<Visit> visits;  // by step, where steps can be cold
 };
 
 class Simulation {
@@ -60,6 +69,8 @@ class Simulation {
     const SimulatedJob& job = trace_.jobs[static_cast<std::size_t>(index)];
     require(!job.steps.empty(), ErrorKind::invalid_argument, "job '{}' has no steps", job.options.name);
     LiveJob& live = jobs_[static_cast<std::size_t>(index)];
+    if (std::ranges::any_of(job.steps, [](const SimulatedStep& step) { return step.cold_ns > 0; }))
+      live.visits.resize(job.steps.size());
     for (const SimulatedStep& step : job.steps) {
       const double ns = static_cast<double>(step.ns);
       live.steps_ns += step.ns;
@@ -110,7 +121,10 @@ class Simulation {
   void progress(std::int64_t to_ns) {
     const double done_ns = static_cast<double>(to_ns - now_ns_) / slowdown();
     for (LiveRun& live : runs_) {
-      if (live.run.computes && !is_preempted(live)) live.left_ns -= done_ns;
+      if (!live.run.computes || is_preempted(live)) continue;
+      live.left_ns -= done_ns;
+      jobs_[static_cast<std::size_t>(live.job)].own_ns += done_ns;
+      all_ns_ += done_ns;
     }
     now_ns_ = to_ns;
   }
@@ -136,10 +150,23 @@ class Simulation {
   void ask(LiveRun& live) {
     const SimulatedJob& job = trace_.jobs[static_cast<std::size_t>(live.job)];
     const SimulatedStep& step = job.steps[live.step];
-    live.left_ns = static_cast<double>(step.ns);
     live.run.step_ns = claimed(job, step.ns);
     live.run.demand = step.demand;
     scheduler_.ask(live.run, now_ns_);
+  }
+
+  // Of the step that begins now.
+  std::int64_t length_ns(const LiveRun& live) {
+    LiveJob& job = jobs_[static_cast<std::size_t>(live.job)];
+    const SimulatedStep& step = trace_.jobs[static_cast<std::size_t>(live.job)].steps[live.step];
+    if (step.cold_ns == 0) return step.ns;
+    LiveJob::Visit& last = job.visits[live.step];
+    const LiveJob::Visit now{now_ns_, job.own_ns, all_ns_ - job.own_ns, false};
+    const double away_ns = static_cast<double>(now.at_ns - last.at_ns) - (now.own_ns - last.own_ns);
+    const bool is_cold = last.is_first || now.others_ns - last.others_ns >= static_cast<double>(kSweptNs) ||
+                         away_ns >= static_cast<double>(kRestedNs);
+    last = now;
+    return is_cold ? step.cold_ns : step.ns;
   }
 
   void end_steps() {
@@ -206,6 +233,7 @@ class Simulation {
           measure_memory();
         }
         live.begin_ns = now_ns_;
+        live.left_ns = static_cast<double>(length_ns(live));
       }
     }
   }
@@ -260,6 +288,7 @@ class Simulation {
   std::list<LiveRun> runs_;
   std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
   std::int64_t now_ns_ = 0, first_arrival_ns_ = kNever;
+  double all_ns_ = 0;  // of all jobs' own_ns
   bool first_ended_ = false;
   Outcome outcome_;
 };

@@ -1,6 +1,7 @@
 // Jobs that share a device in virtual time, under the code that decides in a process (scheduler.h). The device is a
 // model: steps that compute at once slow each other where they ask for more of a part of it than there is
-// (Demand::slowdown), and nothing else takes time.
+// (Demand::slowdown), steps whose data others have driven out of the caches take as long as they say, and nothing else
+// takes time.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,12 @@ namespace tessera::share {
 struct SimulatedStep {
   std::int64_t ns = 0;  // alone
   Demand demand;
+  std::int64_t cold_ns = 0;  // alone, of a step that is cold; 0: the same
 };
+
+// A step is cold where, since the job's last run came to it, other jobs computed for kSweptNs, or the job did not
+// compute for kRestedNs, in which its cores' clocks, caches and waiting threads went to rest.
+inline constexpr std::int64_t kSweptNs = 200'000, kRestedNs = 3'000'000;
 
 // When the requests of a job are there.
 struct Arrivals {

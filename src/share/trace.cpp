@@ -77,7 +77,9 @@ Arrivals read_arrivals(io::TomlTable& table, const std::string& where) {
 
 // Steps that the trace states itself.
 std::vector<SimulatedStep> read_steps(io::TomlTable& table, const std::string& where) {
-  const std::vector<double> lengths = table.numbers("steps_us");
+  const std::vector<double> lengths = table.numbers("steps_us"), cold = table.numbers("cold_us");
+  require(cold.empty() || cold.size() == lengths.size(), ErrorKind::invalid_argument,
+          "{}.cold_us has {} steps, expected the {} of steps_us", where, cold.size(), lengths.size());
   const std::int64_t repeat = table.whole("repeat", 1);
   require(repeat > 0 && repeat <= kMostSteps / std::max<std::int64_t>(1, static_cast<std::int64_t>(lengths.size())),
           ErrorKind::invalid_argument, "{}.repeat is {}, expected 1 or more and no more than {} steps in all", where,
@@ -86,9 +88,10 @@ std::vector<SimulatedStep> read_steps(io::TomlTable& table, const std::string& w
                       share_of(table, "link", 0, where)};
   std::vector<SimulatedStep> steps;
   for (std::int64_t i = 0; i < repeat; ++i) {
-    for (const double length : lengths) {
-      steps.push_back({duration_ns(length, 1e3, where + ".steps_us"), demand});
+    for (std::size_t step = 0; step < lengths.size(); ++step) {
+      steps.push_back({duration_ns(lengths[step], 1e3, where + ".steps_us"), demand});
       require(steps.back().ns > 0, ErrorKind::invalid_argument, "{}.steps_us has a step of no length", where);
+      if (!cold.empty()) steps.back().cold_ns = duration_ns(cold[step], 1e3, where + ".cold_us");
     }
   }
   return steps;

@@ -261,6 +261,20 @@ TEST(Policies, EqualSeedsGiveEqualOutcomes) {
   }
 }
 
+// A request of one step of 1 ms, of 3 ms where others computed since the last one or it was long ago.
+TEST(Simulation, StepsAreColdAfterOthersAndAfterRest) {
+  Trace trace{.jobs = {job("request", Priority::realtime, {1}, at({0, 1, 2, 20, 30, 40}))}};
+  trace.jobs[0].steps[0].cold_ns = 3 * kMs;
+  // Cold are the first one and those after rests of 15, 7 and 7 ms; the next two wait for the first.
+  EXPECT_EQ(simulate(trace, {.preempts = true}, "fill").busy_ns, (4 * 3 + 2) * kMs);
+  trace.jobs[0].arrivals = at({0, 3, 6});
+  EXPECT_EQ(simulate(trace, {.preempts = true}, "fill").busy_ns, (3 + 2) * kMs);
+  trace.jobs.push_back(job("training", Priority::background, {1}, closed(20)));
+  const Outcome beside = simulate(trace, {.preempts = true}, "fill");
+  EXPECT_EQ(beside.jobs[0].device_ns, (3 + 1 + 3) * kMs) << "between 4 and 6 ms the training computes";
+  EXPECT_EQ(beside.jobs[1].device_ns, 20 * kMs) << "whose steps have one length";
+}
+
 TEST(Policies, UnknownNamesListAll) {
   EXPECT_THAT([] { make_policy("fairest"); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("fifo, fair, iteration, headroom, fill, predictive")));

@@ -34,6 +34,7 @@ TEST(Record, StepsSumToAtLeastWhatRunsTake) {
     least_ns = std::min(least_ns, Clock::steady().now_ns() - begin_ns);
   }
   EXPECT_GE(recorded_ns, least_ns / 2);
+  for (const SimulatedStep& step : job.steps) EXPECT_GT(step.cold_ns, 0);
   test::expect_error_containing(ErrorKind::invalid_argument, "is no name for a job",
                                 [&] { record_job(session, inputs, {.name = "two words"}); });
 }

@@ -24,7 +24,8 @@ void expect_refused(const std::string& text, const std::string& message) {
 TEST(Trace, JobsHaveWhatTheFileSays) {
   const Trace trace = parse(
       "seed = 4\n"
-      "[job.load]\nsteps_us = [500, 1.5]\nrepeat = 2\ncompute = 0.25\nlink = 1\nclass = \"background\"\nweight = 3\n"
+      "[job.load]\nsteps_us = [500, 1.5]\ncold_us = [600, 2]\nrepeat = 2\ncompute = 0.25\nlink = 1\nclass = "
+      "\"background\"\nweight = 3\n"
       "wait_ms = 7\nrequests = 9\npersistent = \"2GiB\"\ntemporary = \"1.5 MB\"\n"
       "[job.search]\nmodel = \"bert_base\"\nclass = \"realtime\"\ngoal_ms = 20\ntimes_ms = [0, 2, 2.5]\n");
   EXPECT_EQ(trace.seed, 4U);
@@ -36,6 +37,7 @@ TEST(Trace, JobsHaveWhatTheFileSays) {
   ASSERT_EQ(load.steps.size(), 4U);
   EXPECT_EQ(load.steps[2].ns, 500'000);
   EXPECT_EQ(load.steps[3].ns, 1500);
+  EXPECT_EQ(load.steps[3].cold_ns, 2000);
   EXPECT_EQ(load.steps[3].demand.compute, 0.25);
   EXPECT_EQ(load.steps[3].demand.link, 1);
   EXPECT_EQ(load.arrivals.requests, 9);
@@ -58,6 +60,7 @@ TEST(Trace, FaultsAreNamedWithTheirPlace) {
   expect_refused("[job.a]\nsteps_us = [1]\ntimes_ms = [2, 1]\n", "1 comes after 2");
   expect_refused("[job.a]\nsteps_us = [1]\npersistent = \"2 bananas\"\n", "job.a.persistent is '2 bananas'");
   expect_refused("[job.a]\nsteps_us = [1]\nweigth = 2\n", "did you mean 'weight'?");
+  expect_refused("[job.a]\nsteps_us = [1]\ncold_us = [1, 2]\n", "cold_us has 2 steps, expected the 1 of steps_us");
   expect_refused("[job.a]\nsteps_us = [1]\nweight = 0\n", "weight is 0, expected a number above 0");
   expect_refused("[job.a]\nsteps_us = [1]\ncompute = 1.5\n", "compute is 1.5, expected a share from 0 to 1");
 }

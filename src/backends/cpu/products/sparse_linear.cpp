@@ -10,6 +10,7 @@
 #include "backends/cpu/products/sparse_panels.h"
 #include "backends/cpu/products/sparse_weights.h"
 #include "base/half.h"
+#include "ops/linear.h"
 
 namespace tessera::backends::cpu {
 namespace {
@@ -202,7 +203,8 @@ std::string reject_sparse_weights(const ops::NodeView& view) {
   if (view.node().op == "tessera::Linear") {
     if (std::string reason = reject_activation(view); !reason.empty()) return reason;
   }
-  return may_be_sparse(matrix_of(*weights, is_transposed(view))) ? "" : "the weights are dense";
+  const bool known_dense = view.node().op == "tessera::Linear" && view.integer("dense_weights") != 0;
+  return !known_dense && ops::may_be_sparse(*weights) ? "" : "the weights are dense";
 }
 
 }  // namespace

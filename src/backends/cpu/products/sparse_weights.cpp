@@ -45,17 +45,6 @@ bool has_three(unsigned a, unsigned b, unsigned c, unsigned d) {
 
 }  // namespace
 
-bool may_be_sparse(const WeightMatrix& weights) {
-  constexpr std::int64_t kPlaces = 32, kRun = 32;
-  const std::int64_t elements = weights.inputs * weights.outputs;
-  std::int64_t seen = 0, zeros = 0;
-  for (std::int64_t i = 0; i < kPlaces; ++i) {
-    const std::int64_t begin = elements / kPlaces * i;
-    for (std::int64_t k = begin; k < std::min(begin + kRun, elements); ++k, ++seen) zeros += weights.data[k] == 0;
-  }
-  return 4 * zeros >= seen;
-}
-
 SparseCounts count_sparse(const WeightMatrix& weights, int lanes) {
   SparseCounts counts;
   counts.weights = weights.inputs * weights.outputs;

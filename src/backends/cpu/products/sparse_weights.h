@@ -33,8 +33,6 @@ struct SparseCounts {
   bool two_of_four = false;  // no output has more than two of each four inputs
 };
 
-// A look at a thousand weights: false when these are so dense that counting all would be a waste.
-bool may_be_sparse(const WeightMatrix& weights);
 SparseCounts count_sparse(const WeightMatrix& weights, int lanes);
 // What is expected to be the fastest for a product with so many rows; the figures behind it are in docs/sparsity.md.
 // `bf16`: of weights in bfloat16, beside a dense product in bfloat16.

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "backends/cpu/products/sparse_weights.h"
+#include "ops/linear.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
@@ -44,9 +45,9 @@ TEST(SparseWeights, CountsWhatIsThere) {
   EXPECT_TRUE(counts.two_of_four);
   weights.mutable_data<float>()[3 * 24 + 21] = weights.mutable_data<float>()[3 * 24 + 23] = 1;
   EXPECT_FALSE(count_sparse(matrix, 16).two_of_four);
-  EXPECT_TRUE(may_be_sparse(matrix));
+  EXPECT_TRUE(ops::may_be_sparse(weights));
   std::ranges::fill(weights.mutable_values<float>(), 1.0f);
-  EXPECT_FALSE(may_be_sparse(matrix));
+  EXPECT_FALSE(ops::may_be_sparse(weights));
 }
 
 TEST(SparseWeights, AreDenseWhereNothingWins) {
