@@ -8,7 +8,7 @@
 #include "backends/cpu/element_wise/broadcast.h"
 #include "backends/cpu/element_wise/cast.h"
 #include "backends/cpu/element_wise/kernels.h"
-#include "base/error.h"
+#include "base/integer_power.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/element_wise/pow.cpp"
@@ -158,20 +158,6 @@ void formula_line(const T* x, T* z, std::int64_t count, double power) {
   }
 }
 
-// x ^ y by squaring, wrapping. A negative power is a fraction: 1 / x ^ -y truncated towards zero.
-std::int64_t power_of_integers(std::int64_t x, std::int64_t y) {
-  if (y < 0) {
-    require(x != 0, ErrorKind::failed, "0 to the power of {}", y);
-    if (x == 1 || x == -1) return y % 2 == 0 ? 1 : x;
-    return 0;
-  }
-  std::uint64_t base = static_cast<std::uint64_t>(x), result = 1;
-  for (; y > 0; y >>= 1, base *= base) {
-    if ((y & 1) != 0) result *= base;
-  }
-  return static_cast<std::int64_t>(result);
-}
-
 // Floats truncated to 64 bits, saturating, of which i32 keeps the low ones.
 template <typename T>
 T result_of(double value) {
@@ -194,7 +180,8 @@ void scalar_pow_line(const void* x_data, std::int64_t x_step, const void* y_data
   for (std::int64_t i = 0; i < count; ++i) {
     const X base = x[i * x_step];
     const Y power = y[i * y_step];
-    if constexpr (std::is_integral_v<X> && std::is_integral_v<Y>) z[i] = static_cast<X>(power_of_integers(base, power));
+    if constexpr (std::is_integral_v<X> && std::is_integral_v<Y>)
+      z[i] = static_cast<X>(base::integer_power(base, power));
     else z[i] = result_of<X>(std::pow(static_cast<double>(base), static_cast<double>(power)));
   }
 }

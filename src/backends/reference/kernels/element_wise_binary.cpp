@@ -5,6 +5,7 @@
 #include "backends/backend.h"
 #include "backends/reference/broadcast.h"
 #include "base/error.h"
+#include "base/integer_power.h"
 
 namespace tessera::backends::reference {
 namespace {
@@ -79,20 +80,6 @@ T remainder_of(T x, T y, bool truncated) {
   }
 }
 
-// x ^ y by squaring, wrapping. A negative power is a fraction: 1 / x ^ -y truncated towards zero.
-std::int64_t integer_power(std::int64_t x, std::int64_t y) {
-  if (y < 0) {
-    require(x != 0, ErrorKind::failed, "0 to the power of {}", y);
-    if (x == 1 || x == -1) return y % 2 == 0 ? 1 : x;
-    return 0;
-  }
-  std::uint64_t base = static_cast<std::uint64_t>(x), result = 1;
-  for (; y > 0; y >>= 1, base *= base) {
-    if ((y & 1) != 0) result *= base;
-  }
-  return static_cast<std::int64_t>(result);
-}
-
 // The larger (or smaller) of two; NaN wins over numbers.
 template <typename T>
 T pick(T x, T y, bool larger) {
@@ -133,7 +120,7 @@ void pow(KernelContext& context) {
     const std::vector<std::int64_t> y = read_broadcast<std::int64_t>(context.input(1), output.shape());
     for (std::size_t i = 0; i < x.size(); ++i) {
       const std::int64_t power = is_unsigned && y[i] < 0 ? y[i] & std::int64_t{0x7FFFFFFFFFFFFFFF} : y[i];
-      x[i] = integer_power(x[i], power);
+      x[i] = base::integer_power(x[i], power);
     }
     write(x, output);
     return;
