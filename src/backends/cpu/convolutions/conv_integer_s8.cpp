@@ -94,7 +94,7 @@ class IntegerConvKernel final : public Kernel {
                          });
   }
 
-  // What a tap meets along one line of the output.
+  // Writes what a tap meets along one line of the output.
   void make_line(const std::uint8_t* plane, std::int64_t position, std::int64_t line, std::uint8_t padding,
                  std::uint8_t* to) const {
     const ops::WindowAxis& inner = axes_.back();

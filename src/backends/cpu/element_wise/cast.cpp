@@ -88,7 +88,7 @@ HWY_INLINE void convert_each(const From* x, To* y, std::int64_t count) {
   for (; i < count; ++i) How::convert(x[i], y[i]);
 }
 
-// Whether kTogether floats fit in 32 bits.
+// Returns whether kTogether floats fit in 32 bits.
 template <typename From>
 HWY_INLINE bool fit_in_32_bits(const From* x) {
   using Mask = std::conditional_t<sizeof(From) == 4, std::int32_t, std::int64_t>;

@@ -61,7 +61,7 @@ HWY_INLINE Doubles exp2_of(Doubles t) {
   return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<52>(hn::BitCast(di, shifted))));
 }
 
-// As pow() of the C library, for x that is not NaN and finite y.
+// Gives what pow() of the C library does, for x that is not NaN and finite y.
 HWY_INLINE Doubles power_of(Doubles x, Doubles y) {
   const DoubleTag d;
   const Doubles zero = hn::Zero(d), infinity = fixed(HUGE_VAL), magnitude = hn::Abs(x);
@@ -96,7 +96,7 @@ float scalar_power(float x, float y) {
   return static_cast<float>(std::pow(static_cast<double>(x), static_cast<double>(y)));
 }
 
-// As many numbers as lanes.
+// Computes as many numbers as there are lanes.
 HWY_INLINE void powers(const float* x, const float* y, float* z) {
   const DoubleTag d;
   const Doubles a = load_floats(x), b = load_floats(y);

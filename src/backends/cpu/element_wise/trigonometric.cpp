@@ -71,7 +71,7 @@ float by_library(float x) {
   return kind == Circular::cos ? std::cos(x) : std::tan(x);
 }
 
-// As many numbers as lanes.
+// Computes as many numbers as there are lanes.
 template <Circular kind>
 HWY_INLINE void circular_lanes(const float* x, float* y) {
   const WideTag d;

@@ -131,7 +131,7 @@ HWY_INLINE T divide_by_floats(T x, T y) {
   return static_cast<T>(is_below ? static_cast<Whole>(rest + y) : rest);
 }
 
-// Whether kTogether of them divide so: none by zero.
+// Returns whether kTogether of them can be divided so: no divisor is zero, and floats have all of them exactly.
 template <typename T, bool x_moves, bool y_moves>
 HWY_INLINE bool divide_as_floats(const T* x, T x_first, const T* y, T y_first) {
   std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t> unfit = 0;
