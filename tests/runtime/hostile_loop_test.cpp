@@ -182,6 +182,8 @@ const std::string kLongWork[] = {
     "graph { constant %k = i64[4] {1, 8, 512, 512} %x = ConstantOfShape (%k) {value = f64[1] {1}} constant %l = i64[4] "
     "{8, 8, 101, 101} %w = ConstantOfShape (%l) "
     "{value = f64[1] {1}} %y = Conv \"long\" (%x, %w) output %y }",
+    "graph { constant %k = i64[4] {1, 1, 512, 512} %x = ConstantOfShape (%k) {value = f64[1] {1}} constant %l = i64[4] "
+    "{1, 1, 301, 301} %w = ConstantOfShape (%l) {value = f64[1] {1}} %y = ConvTranspose \"long\" (%x, %w) output %y }",
     "graph { constant %k = i64[4] {1, 1, 3000, 3000} %x = ConstantOfShape (%k) %y = LpPool \"long\" (%x) {kernel_shape "
     "= [1500, 1500]} output %y }",
     "graph { constant %k = i64[3] {1, 3000000, 1} %x = ConstantOfShape (%k) {value = f64[1] {1}} %y = DFT \"long\" "

@@ -56,9 +56,12 @@ class WindowRows {
   std::int64_t step() const { return axes_.back().stride; }
 
   // body(tap, window, position, length): windows `window` + i meet positions `position` + i * step() at tap number
-  // `tap`.
+  // `tap`. Now and then the run may be stopped: a large window over large rows takes seconds.
   template <typename Body>
-  void for_each(Body body) const {
+  void for_each(const KernelContext& context, Body body) const {
+    constexpr std::int64_t kPairsBetweenChecks = 1 << 20;
+    context.check_stop();
+    std::int64_t unchecked = 0;
     std::vector<std::int64_t> tap(axes_.size(), 0), row(axes_.size());
     std::int64_t number = 0;
     std::vector<Range> ranges(axes_.size());
@@ -70,6 +73,11 @@ class WindowRows {
         row[i] = ranges[i].begin;
       }
       while (!empty) {
+        unchecked += ranges.back().count();
+        if (unchecked >= kPairsBetweenChecks) {
+          context.check_stop();
+          unchecked = 0;
+        }
         body(number, offset(row), position_of(row, tap), ranges.back().count());
         empty = !next_row(row, ranges);
       }
@@ -123,8 +131,7 @@ void convolve(const KernelContext& context, const WindowRows& rows, std::int64_t
         const std::int64_t channel = m / outputs_per_group * per_group + c;
         const T* source = x.data() + (n * channels + channel) * rows.positions();
         const T* weights = w.data() + (m * per_group + c) * rows.taps();
-        context.check_stop();
-        rows.for_each([&](std::int64_t tap, std::int64_t window, std::int64_t position, std::int64_t length) {
+        rows.for_each(context, [&](std::int64_t tap, std::int64_t window, std::int64_t position, std::int64_t length) {
           for (std::int64_t k = 0; k < length; ++k) target[window + k] += weights[tap] * source[position + k * step];
         });
       }

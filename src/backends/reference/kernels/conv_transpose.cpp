@@ -24,7 +24,7 @@ void conv_transpose(KernelContext& context) {
       for (std::int64_t c = first; c < first + inputs_per_group; ++c) {
         const double* source = x.data() + (n * channels + c) * rows.windows();
         const double* taps = w.data() + (c * outputs_per_group + m % outputs_per_group) * rows.taps();
-        rows.for_each([&](std::int64_t tap, std::int64_t window, std::int64_t position, std::int64_t length) {
+        rows.for_each(context, [&](std::int64_t tap, std::int64_t window, std::int64_t position, std::int64_t length) {
           for (std::int64_t k = 0; k < length; ++k) target[position + k * step] += taps[tap] * source[window + k];
         });
       }
