@@ -18,8 +18,10 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 
 struct HttpServer::State {
+  // Its acceptor is used in its own strand alone: drain() closes it while clients come.
   struct Listener {
-    Listener(asio::io_context& context, Handler given) : acceptor(context), handler(std::move(given)), pause(context) {}
+    Listener(asio::io_context& context, Handler given)
+        : acceptor(asio::make_strand(context)), handler(std::move(given)), pause(acceptor.get_executor()) {}
     tcp::acceptor acceptor;
     Handler handler;
     std::unique_ptr<TlsContext> tls;
@@ -58,6 +60,7 @@ struct HttpServer::State {
   HttpShared shared;
   const int thread_count;
   std::list<Listener> listeners;
+  std::atomic<std::size_t> listening{0};  // listeners that drain() has yet to close
   std::mutex mutex;
   std::list<std::weak_ptr<HttpSession>> sessions;
   std::vector<std::thread> threads;
@@ -125,10 +128,14 @@ std::int64_t HttpServer::connections() const {
 void HttpServer::drain(double seconds) {
   State& state = *state_;
   state.shared.draining = true;
-  asio::post(state.context, [&state] {
-    ErrorCode ignored;
-    for (State::Listener& listener : state.listeners) listener.acceptor.close(ignored);
-  });
+  state.listening = state.listeners.size();
+  for (State::Listener& listener : state.listeners) {
+    asio::post(listener.acceptor.get_executor(), [&state, &listener] {
+      ErrorCode ignored;
+      listener.acceptor.close(ignored);
+      --state.listening;
+    });
+  }
   {
     const std::lock_guard lock(state.mutex);
     for (const auto& weak : state.sessions) {
@@ -136,7 +143,8 @@ void HttpServer::drain(double seconds) {
     }
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (connections() > 0 && std::chrono::steady_clock::now() < end)
+  // A connection may be taken, and must be answered, until its listener is closed.
+  while ((state.listening > 0 || connections() > 0) && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   state.context.stop();
   for (std::thread& thread : state.threads) thread.join();
