@@ -43,7 +43,16 @@ TESSERA_CMAKE_OPTIONS="-DTESSERA_UNITY=ON -DTESSERA_SANITIZE_KERNELS=$kernels ${
 build=$PWD/build/$preset
 reports=$build/reports
 mkdir -p "$reports"
-# Reports go to files of their own, one a process, since tests start programs whose output they read themselves.
+# Seconds that a suite may take, above which it hangs.
+limit_of() {
+  case $1 in
+    runtime | server) echo 7200 ;;
+    *) echo 1800 ;;
+  esac
+}
+
+# Reports go to files of their own, one a process, since tests start programs whose output they read themselves. Tests
+# in Python multiply what they wait for programs by TESSERA_PATIENCE; those in C++ know that they are slow.
 run() {
   local suite=$1 suppressions=$PWD/tests/support/thread_sanitizer.txt
   shift
@@ -51,7 +60,7 @@ run() {
   TSAN_OPTIONS="log_path=$reports/$suite.report:$options:allocator_may_return_null=1:die_after_fork=0" \
     ASAN_OPTIONS="log_path=$reports/$suite.report:allocator_may_return_null=1:detect_leaks=1" \
     UBSAN_OPTIONS="log_path=$reports/$suite.report:print_stacktrace=1" \
-    timeout 1800 "$@" >"$reports/$suite.log" 2>&1
+    TESSERA_PATIENCE=10 timeout "$(limit_of "$suite")" "$@" >"$reports/$suite.log" 2>&1
 }
 
 run_suite() {

@@ -70,7 +70,7 @@ class Machine(Trial):
 
     def full_disk(self):
         with self.traffic.allow("full"), self.no_space():
-            until = time.monotonic() + 5
+            until = time.monotonic() + 5 * serving.PATIENCE
             before = self.traffic.counts["refused"]
             while self.traffic.counts["refused"] == before:  # requests are refused, as they cannot be recorded …
                 if time.monotonic() > until:
@@ -115,8 +115,9 @@ class Machine(Trial):
             while self.server.ask("GET", "/v2/health/ready")[0] != 200:
                 time.sleep(0.005)
             self.ready_s.append(time.monotonic() - begin)
-        if self.ready_s[-1] > self.options.ready:
-            self.failures.append(f"ready {self.ready_s[-1]:.2f} s after kill -9, expected {self.options.ready} s")
+        most = self.options.ready * serving.PATIENCE
+        if self.ready_s[-1] > most:
+            self.failures.append(f"ready {self.ready_s[-1]:.2f} s after kill -9, expected {most} s")
         self.check_audit("kill -9")
 
     FAULTS = (Trial.exchange, Trial.reload, Trial.hang_up_signal, Trial.broken_version, Trial.unload, full_disk,
@@ -149,7 +150,7 @@ def run_faults(options, trial):
         for fault in faults:
             fault(trial)
             trial.feed_slow()
-            took = trial.traffic.wait_for_all(options.patience)
+            took = trial.traffic.wait_for_all(options.patience * serving.PATIENCE)
             if took is None:
                 trial.failures.append(f"after {fault.__name__}, clients wait for more than {options.patience} s")
                 break

@@ -30,7 +30,7 @@ except ImportError:  # then all clients speak HTTP
 PIXELS = 28 * 28
 SHAPE = [1, 1, 28, 28]
 TOLERANCE = 1e-4
-PATIENCE_S = 60  # an answer that takes longer is a hang
+PATIENCE_S = 60 * serving.PATIENCE  # an answer that takes longer is a hang
 
 
 def image(seed):
@@ -54,7 +54,7 @@ class Repository:
         for seed in (1, 2):
             self.files.append(self.folder.parent / f"weights{seed}.onnx")
             subprocess.run([program, "new", "lenet5", "--seed", str(seed), "-o", self.files[-1]], check=True,
-                           stdout=subprocess.DEVNULL, timeout=60)
+                           stdout=subprocess.DEVNULL, timeout=60 * serving.PATIENCE)
         self.current = {name: 0 for name in self.names}
         for name in self.names:
             (self.folder / name).mkdir(parents=True)
@@ -83,7 +83,7 @@ class Repository:
         for parity, file in enumerate(self.files):
             serving.program = program
             with serving.Server(file) as alone:
-                connection = http.client.HTTPConnection("127.0.0.1", alone.port, timeout=30)
+                connection = http.client.HTTPConnection("127.0.0.1", alone.port, timeout=30 * serving.PATIENCE)
                 with contextlib.closing(connection):
                     for i, data in enumerate(self.images):
                         status, _, numbers = ask_http(connection, file.stem, data)

@@ -49,7 +49,7 @@ class Trial:
 
     def check_audit(self, when):
         done = subprocess.run([self.program, "serve", "audit-verify", *self.audit_logs()], capture_output=True,
-                              text=True, timeout=120, check=False)
+                              text=True, timeout=120 * serving.PATIENCE, check=False)
         if done.returncode != 0:
             self.failures.append(f"audit log after {when}: {done.stdout}{done.stderr}")
 
@@ -114,7 +114,7 @@ class Trial:
     def connect(self, front="http", receives=None):
         """`receives`: bytes that may wait for it to be read, where it matters."""
         client = socket.socket()
-        client.settimeout(5)
+        client.settimeout(5 * serving.PATIENCE)
         if receives is not None:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receives)
         client.connect(("127.0.0.1", self.ports[front]))

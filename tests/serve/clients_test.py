@@ -199,7 +199,7 @@ class Clients(server.WithServer):
         self.grpc.async_stream_infer("none", [self.lenet(triton_grpc)], request_id="wrong")
         found, errors = set(), 0
         for _ in range(count + 1):
-            result, error = answers.get(timeout=30)
+            result, error = answers.get(timeout=30 * server.PATIENCE)
             if error is not None:
                 self.assertIn("is not loaded", str(error))
                 errors += 1
@@ -218,7 +218,7 @@ class Clients(server.WithServer):
         for request in waiting:
             self.assertEqual(request.get_result().as_numpy("output").shape, (1, 10))
         for _ in range(40):
-            result, error = results.get(timeout=30)
+            result, error = results.get(timeout=30 * server.PATIENCE)
             self.assertIsNone(error)
             self.assertEqual(result.as_numpy("output").shape, (1, 10))
         after = self.http.get_inference_statistics("lenet")["model_stats"][0]
@@ -231,7 +231,7 @@ class Clients(server.WithServer):
                 self.grpc.infer("lenet", [self.lenet(triton_grpc)], client_timeout=1e-6)
         call = self.grpc.async_infer("lenet", [self.lenet(triton_grpc)], lambda result, error: None)
         call.cancel()
-        time.sleep(0.05)
+        time.sleep(0.05 * server.PATIENCE)
         self.assertTrue(self.grpc.is_server_live())
 
     def test_load_and_unload(self):
@@ -267,7 +267,7 @@ class SecureGrpc(unittest.TestCase):
                         break
                     except InferenceServerException:
                         self.assertGreater(left, 0, "the new certificate was not shown")
-                        time.sleep(0.2)
+                        time.sleep(0.2 * server.PATIENCE)
 
     def ask(self, running, certificate):
         client = triton_grpc.InferenceServerClient(f"127.0.0.1:{running.ports['grpc']}", ssl=True,

@@ -53,7 +53,8 @@ class HostileGrpc(server.WithServer):
 
     def call(self, body, method="ModelInfer", metadata=None, compression=None):
         with self.channel() as channel:
-            channel.unary_unary(SERVICE + method)(body, timeout=20, metadata=metadata, compression=compression)
+            channel.unary_unary(SERVICE + method)(body, timeout=20 * server.PATIENCE, metadata=metadata,
+                                                  compression=compression)
             return grpc.StatusCode.OK, ""
 
     def code(self, *arguments, **options):
@@ -106,11 +107,11 @@ class HostileGrpc(server.WithServer):
 
         def requests(count):
             yield from [GOOD] * count
-            never.wait(20)
+            never.wait(20 * server.PATIENCE)
 
         for _ in range(20):  # answered as they come; then the client goes in the middle
             channel = self.channel()
-            answers = channel.stream_stream(SERVICE + "ModelStreamInfer")(requests(100), timeout=20)
+            answers = channel.stream_stream(SERVICE + "ModelStreamInfer")(requests(100), timeout=20 * server.PATIENCE)
             for _ in range(5):
                 self.assertGreater(len(next(answers)), 40)
             channel.close()
@@ -122,7 +123,7 @@ class HostileGrpc(server.WithServer):
                 for i in range(20000):
                     sent.append(i)
                     yield GOOD
-            answers = channel.stream_stream(SERVICE + "ModelStreamInfer")(many(), timeout=20)
+            answers = channel.stream_stream(SERVICE + "ModelStreamInfer")(many(), timeout=20 * server.PATIENCE)
             next(answers)
             answers.cancel()
         self.assertLess(len(sent), 20000)
@@ -138,7 +139,7 @@ class HostileGrpc(server.WithServer):
                      settings + frame(1, 0, 1, b"\x82") + frame(9, 0, 1, b"\x00\x01a\x01b" * 3000) * 200,
                      settings + frame(6, 0, 0, bytes(8)) * 20000, settings + frame(4, 0, 0, bytes(6)) * 20000,
                      settings + frame(3, 0, 1, bytes(4)) * 20000):
-            with socket.create_connection(address, timeout=5) as connection:
+            with socket.create_connection(address, timeout=5 * server.PATIENCE) as connection:
                 try:
                     connection.sendall(data)
                     connection.shutdown(socket.SHUT_WR)
@@ -152,7 +153,7 @@ class HostileGrpc(server.WithServer):
         held = []
         try:
             for _ in range(1000):
-                held.append(socket.create_connection(address, timeout=5))
+                held.append(socket.create_connection(address, timeout=5 * server.PATIENCE))
                 held[-1].sendall(PREFACE[:10])
             with concurrent.futures.ThreadPoolExecutor(4) as pool:
                 codes = list(pool.map(lambda _: self.code(GOOD), range(8)))

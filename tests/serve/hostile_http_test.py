@@ -26,7 +26,7 @@ class Hostile(server.WithServer):
         answer = self.server.json("POST", "/v2/models/lenet/infer", lenet_request())
         self.assertEqual(answer["outputs"][0]["shape"], [1, 10])
 
-    def send(self, data, *, pieces=None, timeout=20):
+    def send(self, data, *, pieces=None, timeout=20 * server.PATIENCE):
         """What the server answers to raw bytes, until it closes the connection."""
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=timeout) as connection:
             try:
@@ -113,11 +113,11 @@ class Hostile(server.WithServer):
     def test_slow_clients_are_cut_off(self):
         for begin in (b"", b"GET / HT", b"POST /v2/models/lenet/infer HTTP/1.1\r\nContent-Length: 5000000\r\n\r\n{"):
             start = time.monotonic()
-            with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as connection:
+            with socket.create_connection(("127.0.0.1", self.server.port), timeout=20 * server.PATIENCE) as connection:
                 closed = False
                 connection.sendall(begin)
                 connection.settimeout(0.1)
-                while not closed and begin and time.monotonic() - start < 10:
+                while not closed and begin and time.monotonic() - start < 10 * server.PATIENCE:
                     try:
                         closed = not connection.recv(4096)
                     except TimeoutError:
@@ -130,12 +130,13 @@ class Hostile(server.WithServer):
                 self.assertTrue(closed or not begin, begin)
 
     def test_more_connections_than_there_may_be(self):
-        held = [socket.create_connection(("127.0.0.1", self.server.port), timeout=5) for _ in range(60)]
+        address = ("127.0.0.1", self.server.port)
+        held = [socket.create_connection(address, timeout=5 * server.PATIENCE) for _ in range(60)]
         try:
-            time.sleep(0.2)
+            time.sleep(0.2 * server.PATIENCE)
             refused = 0
             for connection in held:
-                connection.settimeout(0.05)
+                connection.settimeout(0.05 * server.PATIENCE)
                 try:
                     refused += b"503" in connection.recv(4096)
                 except (TimeoutError, ConnectionResetError):
@@ -144,7 +145,7 @@ class Hostile(server.WithServer):
         finally:
             for connection in held:
                 connection.close()
-        time.sleep(0.3)
+        time.sleep(0.3 * server.PATIENCE)
 
     def test_shared_memory_by_names_that_leave_it(self):
         for key in ("/../etc/passwd", "../x", "/a/b", "/", "", "/..", "/.hidden", "/none_" + "x" * 300, "/not_there"):
@@ -160,7 +161,8 @@ class Hostile(server.WithServer):
         head = f"POST /v2/models/lenet/infer HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         for sent in (head, head + body[:1000], head + body):
             for _ in range(20):
-                with socket.create_connection(("127.0.0.1", self.server.port), timeout=5) as connection:
+                address = ("127.0.0.1", self.server.port)
+                with socket.create_connection(address, timeout=5 * server.PATIENCE) as connection:
                     connection.sendall(sent)
 
     def test_settings_and_repository_bodies(self):

@@ -64,7 +64,7 @@ class Http(server.WithServer):
         self.assertEqual(json.loads(body)["outputs"][0]["data"], expected)
 
     def test_one_connection_serves_many_requests(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30 * server.PATIENCE)
         with contextlib.closing(connection):
             for i in range(50):
                 path = "/v2/models/lenet/infer" if i % 3 else "/v2/models/none/infer"
@@ -132,7 +132,7 @@ class Http(server.WithServer):
         file.write_text(json.dumps(lenet_request(0.123456789, rows=8)) + " " * (2 << 20))
         done = subprocess.run([curl, "-sS", "-H", "Expect: 100-continue", "--data-binary", f"@{file}",
                                f"http://127.0.0.1:{self.server.port}/v2/models/lenet/infer"],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=60 * server.PATIENCE)
         self.assertEqual(json.loads(done.stdout)["outputs"][0]["shape"], [8, 10], done.stderr)
 
 
@@ -152,7 +152,7 @@ class Repository(unittest.TestCase):
                 for _ in range(200):
                     if running.json("GET", "/v2/models/lenet")["versions"] == ["1", "2"]:
                         break
-                    time.sleep(0.02)
+                    time.sleep(0.02 * server.PATIENCE)
                 self.assertEqual(running.json("GET", "/v2/models/lenet")["versions"], ["1", "2"])
                 self.assertEqual(running.ask("POST", "/v2/repository/models/lenet/unload")[0], 200)
                 self.assertEqual(running.ask("GET", "/v2/models/lenet/ready")[0], 400)
@@ -179,11 +179,12 @@ class Repository(unittest.TestCase):
                 threads = [threading.Thread(target=ask) for _ in range(4)]
                 for thread in threads:
                     thread.start()
-                time.sleep(0.5)
-                self.assertEqual(running.stop(), 0, running.log_text())
+                time.sleep(0.5 * server.PATIENCE)
+                code = running.stop()
                 stop.set()
                 for thread in threads:
                     thread.join()
+                self.assertEqual(code, 0, running.log_text())
                 self.assertGreater(answers.count(200), 10)
                 self.assertLessEqual(set(answers), {200, 503})
 
@@ -192,11 +193,11 @@ class Repository(unittest.TestCase):
             folder = make_repository(pathlib.Path(holder) / "models")
             with Server(folder) as running:
                 done = subprocess.run([server.program, "serve", folder, "--http", f"127.0.0.1:{running.port}"],
-                                      capture_output=True, text=True, timeout=60)
+                                      capture_output=True, text=True, timeout=60 * server.PATIENCE)
                 self.assertEqual(done.returncode, 6, done.stderr)
                 self.assertIn("cannot listen on", done.stderr)
             done = subprocess.run([server.program, "serve", folder / "none"], capture_output=True, text=True,
-                                  timeout=60)
+                                  timeout=60 * server.PATIENCE)
             self.assertEqual((done.returncode, done.stdout), (5, ""), done.stderr)
 
 

@@ -54,7 +54,7 @@ class RealModels(unittest.TestCase):
             done = subprocess.run([curl, "-sS", "--data-binary", f"@{picture}", "-H",
                                    "Inference-Header-Content-Length: 0",
                                    f"http://127.0.0.1:{running.port}/v2/models/read/infer"],
-                                  capture_output=True, text=True, timeout=60)
+                                  capture_output=True, text=True, timeout=60 * server.PATIENCE)
             self.assertEqual(json.loads(done.stdout)["outputs"][0]["data"], [text], done.stderr)
             status, _, answer = running.ask("POST", "/v2/models/read/infer", b"no picture",
                                             {"Inference-Header-Content-Length": "0"})

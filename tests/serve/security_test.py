@@ -67,12 +67,12 @@ class Keys(unittest.TestCase):
 
     def verify(self, audit, name="alice"):
         check = [server.program, "serve", "audit-verify", audit]
-        done = subprocess.run(check, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(check, capture_output=True, text=True, timeout=60 * server.PATIENCE)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("is whole", done.stdout)
         text = audit.read_text()
         audit.write_text(text.replace(name, "x" * len(name), 1))
-        done = subprocess.run([*check, "--json"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*check, "--json"], capture_output=True, text=True, timeout=60 * server.PATIENCE)
         self.assertEqual(done.returncode, 1)
         self.assertFalse(json.loads(done.stdout)["whole"])
 
@@ -134,7 +134,7 @@ class Recorder:
         return self
 
     def __exit__(self, *_):
-        self.thread.join(timeout=20)
+        self.thread.join(timeout=20 * server.PATIENCE)
         self.listener.close()
 
 
@@ -144,7 +144,8 @@ class Tls(unittest.TestCase):
         context = ssl.create_default_context(cafile=folder / f"{trusted}.pem")
         if client:
             context.load_cert_chain(folder / f"{client}.pem", folder / f"{client}.key")
-        connection = http.client.HTTPSConnection("127.0.0.1", running.port, timeout=20, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", running.port, timeout=20 * server.PATIENCE,
+                                                 context=context)
         try:
             connection.request("GET", "/v2/models/lenet")
             return connection.getresponse().status
@@ -182,7 +183,8 @@ class Tls(unittest.TestCase):
             with Server(repository, config=config) as running:
                 with Recorder(running.port) as recorder:
                     context = ssl.create_default_context(cafile=folder / "server.pem")
-                    connection = http.client.HTTPSConnection("127.0.0.1", recorder.port, timeout=20, context=context)
+                    connection = http.client.HTTPSConnection("127.0.0.1", recorder.port, timeout=20 * server.PATIENCE,
+                                                             context=context)
                     connection.request("POST", "/v2/repository/models/lenet/load", headers=bearer("boss"))
                     self.assertEqual(connection.getresponse().status, 200)
                     connection.close()
@@ -190,7 +192,7 @@ class Tls(unittest.TestCase):
                 self.assertNotIn(TOKENS["boss"].encode(), recorder.recorded)
                 before = audit.read_text()
                 self.assertIn('"boss"', before)
-                with socket.create_connection(("127.0.0.1", running.port), timeout=20) as again:
+                with socket.create_connection(("127.0.0.1", running.port), timeout=20 * server.PATIENCE) as again:
                     again.sendall(recorder.recorded)
                     again.shutdown(socket.SHUT_WR)
                     try:
@@ -212,7 +214,7 @@ class Tls(unittest.TestCase):
                 self.assertEqual(self.ask(running, folder, trusted="next"), 401)
                 return
             except ssl.SSLError:
-                time.sleep(0.1)
+                time.sleep(0.1 * server.PATIENCE)
         self.fail("the new certificate was not shown")
 
 

@@ -185,7 +185,7 @@ class Sequences(unittest.TestCase):
                                              sequence_start=step == 0, sequence_end=step == steps - 1)
         found = {identity: [] for identity in range(1, sequences + 1)}
         for _ in range(sequences * steps):
-            result, error = answers.get(timeout=60)
+            result, error = answers.get(timeout=60 * server.PATIENCE)
             self.assertIsNone(error)
             identity, step = map(int, result.get_response().id.split("/"))
             found[identity].append((step, result.as_numpy("sum").item()))
@@ -208,7 +208,7 @@ class Sequences(unittest.TestCase):
                                              sequence_end=step == steps - 1)
         found = np.full((sequences, steps, HIDDEN), np.nan)
         for _ in range(sequences * steps):
-            result, error = answers.get(timeout=60)
+            result, error = answers.get(timeout=60 * server.PATIENCE)
             self.assertIsNone(error)
             each, step = map(int, result.get_response().id.split("/"))
             found[each, step] = result.as_numpy("y")

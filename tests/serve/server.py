@@ -14,6 +14,8 @@ import unittest
 import zlib
 
 program = ""  # tessera; set by main
+# How many times longer everything may take than with an optimised build (scripts/sanitize.sh sets it).
+PATIENCE = float(os.environ.get("TESSERA_PATIENCE", "1"))
 
 
 class Server:
@@ -30,7 +32,7 @@ class Server:
         self.log = open(pathlib.Path(self.folder.name) / "log", "w+")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
         line = ""
-        if select.select([self.process.stdout], [], [], 60)[0]:
+        if select.select([self.process.stdout], [], [], 60 * PATIENCE)[0]:
             line = self.process.stdout.readline()
         if not line:
             self.process.kill()
@@ -44,7 +46,7 @@ class Server:
 
     def ask(self, method, path, body=None, headers=None, port=None):
         """Status, headers and body of one request."""
-        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=30 * PATIENCE)
         with contextlib.closing(connection):
             if isinstance(body, (dict, list)):
                 body = json.dumps(body)
@@ -65,7 +67,7 @@ class Server:
     def stop(self, number=signal.SIGTERM):
         if self.process.poll() is None:
             self.process.send_signal(number)
-        code = self.process.wait(timeout=60)
+        code = self.process.wait(timeout=60 * PATIENCE)
         self.process.stdout.close()
         return code
 
@@ -85,7 +87,7 @@ def make_repository(folder):
     folder = pathlib.Path(folder)
     (folder / "lenet" / "1").mkdir(parents=True)
     made = subprocess.run([program, "new", "lenet5", "-o", folder / "lenet" / "1" / "model.onnx"],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=60 * PATIENCE)
     assert made.returncode == 0, made.stderr
     (folder / "picture").mkdir()
     (folder / "picture" / "config.pbtxt").write_text(

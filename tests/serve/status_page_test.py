@@ -24,7 +24,7 @@ class StatusPage(server.WithServer):
                 chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
                 f"--user-data-dir={holder}", f"--window-size={width},900", "--timeout=8000",
                 "--virtual-time-budget=4000", *flags, "--dump-dom", f"http://127.0.0.1:{self.server.port}/"
-            ], capture_output=True, text=True, timeout=100)
+            ], capture_output=True, text=True, timeout=100 * server.PATIENCE)
         complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
         self.assertEqual(complaints, [])
         return done.stdout

@@ -61,7 +61,7 @@ class Collector:
 
     def wait(self, name, trace):
         """The spans of a trace once the one of that name is there."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 30 * server.PATIENCE
         with self.changed:
             while True:
                 found = {span["name"]: span for span in self.spans if span["traceId"] == trace}
@@ -162,7 +162,7 @@ class Traces(unittest.TestCase):
             with server.Server(folder, config=config) as running:
                 for _ in range(20):
                     running.json("POST", "/v2/models/lenet/infer", lenet_request())
-                end = time.monotonic() + 30
+                end = time.monotonic() + 30 * server.PATIENCE
                 while time.monotonic() < end:
                     metrics = running.ask("GET", "/metrics", port=running.ports["metrics"])[2].decode()
                     if 'tessera_trace_spans_total{result="lost"} 0' not in metrics:
