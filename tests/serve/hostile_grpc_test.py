@@ -41,7 +41,7 @@ class HostileGrpc(server.WithServer):
         self.before = self.server.resident_bytes()
 
     def tearDown(self):
-        self.assertLess(self.server.resident_bytes() - self.before, 200 * MIB)
+        self.assertLess(self.server.resident_bytes() - self.before, 200 * MIB * server.PATIENCE)
         self.assertEqual(self.code(GOOD), grpc.StatusCode.OK)
         self.assertEqual(self.server.json("POST", "/v2/models/lenet/infer", lenet_request())["outputs"][0]["shape"],
                          [1, 10])

@@ -14,7 +14,7 @@ import unittest
 import zlib
 
 program = ""  # tessera; set by main
-# How many times longer everything may take than with an optimised build (scripts/sanitize.sh sets it).
+# How many times longer everything may take, and more memory, than with an optimised build: scripts/sanitize.sh sets it.
 PATIENCE = float(os.environ.get("TESSERA_PATIENCE", "1"))
 
 
