@@ -2,6 +2,7 @@
 // therefore does not see that what precedes an operation of a call precedes the callback of that operation, and would
 // report every callback. These functions stand before those of the library of the same names, tell the sanitizer what
 // gRPC promises about order, and go on in the library.
+#include <absl/synchronization/mutex.h>
 #include <dlfcn.h>
 #include <grpc/grpc.h>
 #include <grpcpp/support/server_callback.h>
@@ -10,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <type_traits>
 
@@ -117,6 +119,41 @@ void grpc_server_destroy(grpc_server* server) {
 }
 
 }  // extern "C"
+
+// gRPC's headers lock these mutexes in reactors.
+namespace absl {
+ABSL_NAMESPACE_BEGIN
+
+namespace {
+
+#define TESSERA_TEXT_OF(name) #name
+#define TESSERA_TEXT(name) TESSERA_TEXT_OF(name)
+
+using OfMutex = void(Mutex*);
+
+// The linker's name of a function of a mutex, which has the inner namespace of the installed library.
+OfMutex* of_mutex(const std::string& function) {
+  const std::string inner = TESSERA_TEXT(ABSL_OPTION_INLINE_NAMESPACE_NAME);
+  const std::string name = "_ZN4absl" + std::to_string(inner.size()) + inner + "5Mutex" + function + "Ev";
+  return of_library<OfMutex>(name.c_str());
+}
+
+}  // namespace
+
+void Mutex::Lock() {
+  static const auto library = of_mutex("4Lock");
+  library(this);
+  __tsan_acquire(this);
+}
+
+void Mutex::Unlock() {
+  static const auto library = of_mutex("6Unlock");
+  __tsan_release(this);
+  library(this);
+}
+
+ABSL_NAMESPACE_END
+}  // namespace absl
 
 namespace grpc::internal {
 
