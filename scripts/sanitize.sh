@@ -46,7 +46,7 @@ mkdir -p "$reports"
 # Seconds that a suite may take, above which it hangs.
 limit_of() {
   case $1 in
-    runtime | server) echo 7200 ;;
+    runtime | server | share_programs) echo 7200 ;;
     *) echo 1800 ;;
   esac
 }

@@ -112,7 +112,7 @@ class Machine:
 
     def garbage(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
-            client.settimeout(5)
+            client.settimeout(self.patience)
             client.connect(str(self.socket))
             client.send(self.random.randbytes(self.random.choice((1, 64, REQUEST.size, 5000))))
         return "garbage"
@@ -120,7 +120,7 @@ class Machine:
     def holder_dies(self):
         """It would not fit a second time if its memory did not come back."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
-            client.settimeout(5)
+            client.settimeout(self.patience)
             client.connect(str(self.socket))
             client.send(REQUEST.pack(MAGIC, VERSION, ATTACH, 2, 1.0, 0, 0, 1500 << 20, b"holder"))
             if struct.unpack_from("<I", client.recv(4096), 8)[0] != 1:

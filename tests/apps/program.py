@@ -1,4 +1,5 @@
 """The program under test, as the tests of the command line call it. Standard library only."""
+import os
 import pathlib
 import subprocess
 import sys
@@ -6,6 +7,8 @@ import tempfile
 import unittest
 
 path = ""  # of the program; set by main
+# How many times longer everything may take than with an optimised build: scripts/sanitize.sh sets it.
+PATIENCE = float(os.environ.get("TESSERA_PATIENCE", "1"))
 
 # Exit codes.
 WRONG_CALL, INVALID, UNSUPPORTED, NOT_FOUND, IO, OVER_BUDGET = 2, 3, 4, 5, 6, 7
@@ -13,7 +16,7 @@ WRONG_CALL, INVALID, UNSUPPORTED, NOT_FOUND, IO, OVER_BUDGET = 2, 3, 4, 5, 6, 7
 
 def run(*arguments, **options):
     """The finished call, with its text on both streams unless the options of subprocess.run say otherwise."""
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 120}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 120 * PATIENCE}
     return subprocess.run([path, *map(str, arguments)], **{**streams, **options})
 
 

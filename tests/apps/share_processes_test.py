@@ -54,8 +54,8 @@ class ShareProcesses(unittest.TestCase):
         """Waits for it; whether it came true in time. Time in which a process of the test got no processor although it
         wanted one does not count, within bounds: a job that hangs, or spins, is noticed as soon as on an idle machine.
         """
-        left, at, had = seconds, time.monotonic(), {}
-        end = at + 10 * seconds
+        left, at, had = seconds * program.PATIENCE, time.monotonic(), {}
+        end = at + 10 * left
         while left > 0 and at < end:
             if holds():
                 return True
@@ -114,7 +114,7 @@ class ShareProcesses(unittest.TestCase):
     @contextlib.contextmanager
     def connection(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
-            client.settimeout(5)
+            client.settimeout(5 * program.PATIENCE)
             client.connect(str(self.socket))
             yield client
 
@@ -206,18 +206,18 @@ class ShareProcesses(unittest.TestCase):
         config.write_text('memory = "100MiB"\n')
         self.daemon("--config", config)
         small = self.job("small", "--memory", "8MiB", stderr=subprocess.PIPE)
-        text = small.communicate(timeout=120)[1]
+        text = small.communicate(timeout=120 * program.PATIENCE)[1]
         self.assertEqual(small.returncode, program.OVER_BUDGET, text)
         self.assertIn("job 'small' asked for", text)
         with self.connection() as holder:
             holder.send(request(ATTACH, size=60 << 20))
             self.assertEqual(struct.unpack_from("<I", holder.recv(4096), 8)[0], 1)
             refused = self.job("refused", "--memory", "60MiB", seconds=0.1, stderr=subprocess.PIPE)
-            text = refused.communicate(timeout=120)[1]
+            text = refused.communicate(timeout=120 * program.PATIENCE)[1]
             self.assertIn("runs alone: job 'refused' is to be guaranteed 60.0 MiB", text)
             self.assertEqual(refused.returncode, 0)
         granted = self.job("granted", "--memory", "60MiB", seconds=0.1, stderr=subprocess.PIPE)
-        self.assertNotIn("runs alone: ", granted.communicate(timeout=120)[1])
+        self.assertNotIn("runs alone: ", granted.communicate(timeout=120 * program.PATIENCE)[1])
 
     def test_a_background_process_spills_for_a_guarantee_and_gets_its_memory_back(self):
         config = self.folder / "share.toml"
