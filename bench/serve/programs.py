@@ -14,9 +14,9 @@ def add_program_options(parser):
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
 
 
-def prepare(options):
-    """Builds what is missing in build/release. SIGTERM ends Python by an exception from here on, so that servers and
-    shared memory go with it."""
+def prepare(options, *others):
+    """Builds what is missing in build/release, of these options and other programs. SIGTERM ends Python by an exception
+    from here on, so that servers and shared memory go with it."""
     options.program = os.path.abspath(options.program)
-    ensure_built(options.program, options.load)
+    ensure_built(options.program, options.load, *others)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
