@@ -51,6 +51,9 @@ class HoldsCore {
 // microseconds pass, where one step runs on one core some more; to wake a sleeping thread takes tens, on a virtual
 // machine often a hundred.
 constexpr auto kSpinTime = std::chrono::microseconds(200);
+// How long it does so without letting other threads have its processor. Between two steps nobody should; after a run
+// the one who waits for its result, in another process perhaps, may have been woken on this very processor.
+constexpr auto kSpinAlone = std::chrono::microseconds(20);
 constexpr int kPausesBetweenLooks = 32;  // at the clock
 // How often a caller without a core looks whether its helpers are done.
 constexpr std::int64_t kPauseNs = 20'000;
@@ -65,14 +68,16 @@ inline void pause() {
 template <typename Done>
 bool spin_until(const Done& done) {
   if (done()) return true;
-  const auto end = std::chrono::steady_clock::now() + kSpinTime;
-  do {
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
     for (int i = 0; i < kPausesBetweenLooks; ++i) {
       pause();
       if (done()) return true;
     }
-  } while (std::chrono::steady_clock::now() < end);
-  return false;
+    const auto spun = std::chrono::steady_clock::now() - begin;
+    if (spun >= kSpinTime) return false;
+    if (spun >= kSpinAlone) std::this_thread::yield();
+  }
 }
 
 // Locks that are held for some instructions only: who finds one taken should not go to sleep for that.
