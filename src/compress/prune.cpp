@@ -216,11 +216,27 @@ Model prune_heads(const Model& model, const OneShotPruneOptions& options, PruneR
   return Model(std::make_shared<const ir::Graph>(StructurePruner<HeadSets>(graph, options).run(report)));
 }
 
+// Layers of an optimised model are fused: to prune the others alone would say that a share of the weights went that did
+// not.
+void check_not_optimised(const ir::Graph& graph) {
+  for (const ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    if (!node.op.starts_with("tessera::") || node.op == "tessera::DictionaryConv") continue;
+    const bool has_weights = std::ranges::any_of(node.inputs, [&](ir::ValueId value) {
+      const Tensor* constant = value.valid() ? graph.constant(value) : nullptr;
+      return constant != nullptr && constant->dtype() == DType::f32 && constant->rank() >= 2;
+    });
+    require(!has_weights, ErrorKind::invalid_argument,
+            "an optimised model is for running: prune the .onnx model that it was made from, then optimise it");
+  }
+}
+
 }  // namespace
 
 Model prune(const Model& model, const OneShotPruneOptions& options, PruneReport* report) {
   require(options.sparsity >= 0 && options.sparsity < 1, ErrorKind::invalid_argument,
           "the sparsity is {}, expected a number in [0, 1)", options.sparsity);
+  check_not_optimised(model.graph());
   PruneReport own;
   PruneReport& filled = report != nullptr ? *report : own;
   filled = {};

@@ -14,6 +14,7 @@
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"
 #include "support/tolerance.h"
+#include "tessera/optimise.h"
 #include "train/layer_weights.h"
 #include "train/magnitude_mask.h"
 
@@ -139,6 +140,18 @@ TEST(Prune, RefusesWhatDoesNotFit) {
                           [&] { prune(model, {.exclude = {"conv*"}}); });
   expect_error_containing(ErrorKind::invalid_argument, "whose inputs are a multiple of 64",
                           [&] { prune(model, {.structure = "3:64"}); });
+}
+
+TEST(Prune, OfAnOptimisedModelIsRefusedInPlaceOfPruningWhatIsNotFused) {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"mlp", "resnet8"}) {
+    const std::filesystem::path path = folder.path() / "optimised.tsr";
+    optimise(net(name), path, {});
+    const Model optimised = Model::load(path);
+    for (const char* structure : {"none", "channels"})
+      expect_error_containing(ErrorKind::invalid_argument, "prune the .onnx model that it was made from",
+                              [&] { prune(optimised, {.sparsity = 0.5, .structure = structure}); });
+  }
 }
 
 }  // namespace
