@@ -27,6 +27,12 @@ std::span<const KernelEntry> movement_kernels() {
        .name = "cpu_resize_gradient",
        .reject = reject_resize_gradient,
        .create = make_resize_gradient},
+      // scatter_elements
+      {.op = "ScatterElements",
+       .name = "cpu_scatter_elements",
+       .reject = reject_scatter_elements,
+       .function = scatter_elements,
+       .in_place_inputs = 1},
       // scatter_nd
       {.op = "ScatterND",
        .name = "cpu_scatter_nd",

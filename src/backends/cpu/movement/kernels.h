@@ -38,6 +38,10 @@ KernelPointer make_resize(const ops::NodeView& view, WeightStore& weights);
 std::string reject_resize_gradient(const ops::NodeView& view);
 KernelPointer make_resize_gradient(const ops::NodeView& view, WeightStore& weights);
 
+// scatter_elements
+std::string reject_scatter_elements(const ops::NodeView& view);
+void scatter_elements(KernelContext& context);
+
 // scatter_nd
 std::string reject_scatter_nd(const ops::NodeView& view);
 void scatter_nd(KernelContext& context);

@@ -1,22 +1,14 @@
-// ScatterND without a reduction, of elements of whole bytes: the data is copied, or written over in place, and runs of
-// it are replaced one after the other, so that the last of equal indices wins.
-#include <algorithm>
-#include <cstring>
-
+// ScatterND: the data is copied, or written over in place, and runs of it meet their updates one after the other, so
+// that the last of equal indices wins.
 #include "backends/cpu/movement/kernels.h"
-#include "backends/cpu/movement/movement.h"
+#include "backends/cpu/movement/scatter.h"
 #include "base/error.h"
 
 namespace tessera::backends::cpu {
-namespace {
-
-constexpr std::int64_t kBytesAChunk = 256 * 1024;
-
-}  // namespace
 
 std::string reject_scatter_nd(const ops::NodeView& view) {
-  if (view.text("reduction") != "none") return "replaces, and joins nothing";
-  return reject_unless_bytes(view);
+  return ops::scatter_reduction(view) == ops::ScatterReduction::none ? reject_unless_bytes(view)
+                                                                     : reject_unless_joined(view);
 }
 
 void scatter_nd(KernelContext& context) {
@@ -29,28 +21,37 @@ void scatter_nd(KernelContext& context) {
   wanted.insert(wanted.end(), shape.begin() + depth, shape.end());
   require(updates.shape() == wanted, ErrorKind::invalid_model, "updates has shape {}, expected {}",
           to_string(updates.shape()), to_string(wanted));
-  const auto* from = static_cast<const std::byte*>(data.raw());
-  const auto* replacement = static_cast<const std::byte*>(updates.raw());
-  auto* to = static_cast<std::byte*>(context.output(0).mutable_raw());
-  std::vector<std::byte> kept;
-  if (from != to) {
-    context.parallel_for(data.bytes(), kBytesAChunk, [&](std::int64_t begin, std::int64_t end) {
-      std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
-    });
-  } else if (replacement == to && updates.bytes() > 0) {
-    kept.assign(replacement, replacement + updates.bytes());
-    replacement = kept.data();
-  }
-  std::int64_t run = bits_of(data.dtype()) / 8;
+  copy_data(context);
+  std::vector<std::byte> kept, kept_indices;
+  const void* from = apart_from_output(context, updates, kept);
+  void* to = context.output(0).mutable_raw();
+  std::int64_t run = 1;
   for (std::size_t i = shape.size(); i-- > static_cast<std::size_t>(depth);) run *= shape[i];
-  const std::int64_t* part = indices.data<std::int64_t>();
+  const auto* part = static_cast<const std::int64_t*>(apart_from_output(context, indices, kept_indices));
   const std::int64_t tuples = indices.elements() / depth;
-  for (std::int64_t tuple = 0; tuple < tuples; ++tuple) {
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(depth); ++i)
-      at = at * shape[i] + checked_index(*part++, shape[i]);
-    std::memcpy(to + at * run, replacement + tuple * run, static_cast<std::size_t>(run));
+  const auto for_each_run = [&](const auto& meet) {
+    for (std::int64_t tuple = 0; tuple < tuples; ++tuple) {
+      std::int64_t at = 0;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(depth); ++i)
+        at = at * shape[i] + checked_index(*part++, shape[i]);
+      meet(at * run, tuple * run);
+    }
+  };
+  const ops::ScatterReduction reduction = ops::scatter_reduction(context);
+  if (reduction == ops::ScatterReduction::none) {
+    const std::int64_t bytes = bits_of(data.dtype()) / 8;
+    return for_each_run([&](std::int64_t there, std::int64_t here) {
+      std::memcpy(static_cast<std::byte*>(to) + there * bytes, static_cast<const std::byte*>(from) + here * bytes,
+                  static_cast<std::size_t>(run * bytes));
+    });
   }
+  with_join(reduction, data.dtype(), [&]<typename T>(auto join, T) {
+    for_each_run([&](std::int64_t there, std::int64_t here) {
+      T* values = static_cast<T*>(to) + there;
+      const T* update = static_cast<const T*>(from) + here;
+      for (std::int64_t i = 0; i < run; ++i) values[i] = join(values[i], update[i]);
+    });
+  });
 }
 
 }  // namespace tessera::backends::cpu

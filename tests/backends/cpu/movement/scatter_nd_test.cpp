@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 #include "tessera/error.h"
@@ -19,6 +21,26 @@ TEST(CpuScatterNd, MatchesReference) {
     for (const DType type : {DType::f32, DType::f16, DType::u8, DType::i64, DType::boolean, DType::f64})
       expect_matches_reference(
           {"ScatterND", {random_tensor(type, data, 1, 0, 9), at, random_tensor(type, updates, 3, 0, 9)}});
+  }
+}
+
+TEST(CpuScatterNd, JoinsAsTheReferenceDoes) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (const char* reduction : {"add", "mul", "max", "min"}) {
+    const ir::Attributes attributes{{"reduction", std::string(reduction)}};
+    for (const DType type : {DType::f32, DType::f64, DType::i32, DType::i64}) {
+      const Tensor at = random_tensor(DType::i64, {40, 2}, 2, -4, 3);
+      expect_matches_reference(
+          {"ScatterND",
+           {random_tensor(type, {5, 6, 19}, 1, -9, 9), at, random_tensor(type, {40, 19}, 3, -2, 2)},
+           attributes},
+          Tolerance::epsilons(type, 100));
+    }
+    expect_matches_reference(
+        {"ScatterND",
+         {Tensor::from<float>({4}, {1, nan, -inf, inf}), Tensor::from<std::int64_t>({6, 1}, {0, 1, 2, 3, 0, -1}),
+          Tensor::from<float>({6}, {nan, 1, inf, -inf, 3, 0})},
+         attributes});
   }
 }
 
