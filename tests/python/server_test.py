@@ -72,6 +72,13 @@ class Serving(unittest.TestCase):
         server.stop()
         self.assertRaises(OSError, lambda: ask(server.ports["http"], "/v2/health/live"))
 
+    def test_nobody_can_connect_to_a_stopped_server(self):
+        for _ in range(20):
+            with tessera.Server({"net": tessera.Session(models.mlp())}, **{**FREE, "grpc": "off"}) as server:
+                pass
+            for port in (server.ports["http"], server.ports["metrics"]):
+                self.assertRaises(ConnectionRefusedError, ask, port, "/v2/health/live")
+
     def test_weights_that_lie_beside_a_model(self):
         model = onnx.load_from_string(models.mlp())
         path = os.path.join(self.folder, "net.onnx")
