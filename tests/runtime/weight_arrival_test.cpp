@@ -12,6 +12,7 @@
 #include "runtime/random_inputs.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
+#include "support/sanitized.h"
 #include "support/temporary_folder.h"
 #include "tessera/optimise.h"
 
@@ -143,10 +144,10 @@ TEST_F(WeightArrivalTest, ARunThatWaitsForWeightsCanBeStopped) {
   const NamedValues inputs = runtime::random_inputs(model, 5);
   optimise(model, path);
   const Model loaded = Model::load(path);
-  loaded.package()->stream->set_rate(10e6);  // 1.6 s
+  loaded.package()->stream->set_rate(10e6 / test::kPatience);  // 1.6 s
   const auto begin = std::chrono::steady_clock::now();
   expect_error_containing(ErrorKind::over_budget, "", [&] { run(loaded, inputs, {.time_limit_ns = 100'000'000}); });
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1200));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1200 * test::kPatience));
 }
 
 // With symbolic dimensions passes run again for each plan; what they and the plan read is checked as well.
