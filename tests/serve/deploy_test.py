@@ -93,10 +93,12 @@ class Deploy(server.WithServer):
                                     check=True).stdout
             paths = [str(pathlib.Path(path).resolve()) for path in re.findall(r"\S+ => (/\S+)", listed)]
             paths = [path for path in paths if not re.search(r"/lib[atu]b?san\.", path)]  # of a build under a sanitizer
-            owners = subprocess.run(["dpkg-query", "-S", *("*/" + pathlib.Path(path).name for path in paths)],
-                                    capture_output=True, text=True, timeout=60 * server.PATIENCE).stdout.splitlines()
+            # Folders may be links (/lib to /usr/lib), which the packages' lists do not follow.
+            owners = subprocess.run(["dpkg-query", "-S", *paths, *(path.removeprefix("/usr") for path in paths)],
+                                    capture_output=True, text=True,
+                                    timeout=60 * server.PATIENCE).stdout.splitlines()
+            self.assertGreater(len(owners), 10, paths)
             for path in paths:
-                # Folders may be links (/lib to /usr/lib), which the packages' lists do not follow.
                 owner = [line.split(":")[0] for line in owners if path.endswith(line.split(": ")[1])]
                 if owner:  # else it is none of Debian's
                     self.assertIn(owner[0], known, f"{path} of {program}")
