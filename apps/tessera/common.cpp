@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "io/file.h"
 #include "io/output_file.h"
+#include "io/package/weight_stream.h"
 #include "ir/graph.h"
 #include "option_values.h"
 #include "passes/pipeline.h"
@@ -257,7 +258,8 @@ void run_with_made_up_sizes(const Model& model, bool made_up, const std::functio
   try {
     run();
   } catch (const Error& error) {
-    const bool shapes = error.kind() == ErrorKind::invalid_model || error.kind() == ErrorKind::failed;
+    const bool is_damaged = std::string_view(error.what()).find(io::kDamagedWeights) != std::string_view::npos;
+    const bool shapes = !is_damaged && (error.kind() == ErrorKind::invalid_model || error.kind() == ErrorKind::failed);
     if (!made_up || !shapes) throw;
     const std::string note = runtime::assume_dims(model).note;
     if (note.empty()) throw;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "backends/backend_table.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "common.h"
@@ -79,6 +80,8 @@ std::map<std::string, std::int64_t> figures_dims(const Model& model, bool json) 
 void run_optimize(const OptimizeOptions& options) {
   check_outputs({options.output, options.page});
   check_output_name(options.output);
+  require(!options.verify || backends::find_device(options.model.device).computes(), ErrorKind::invalid_argument,
+          "--verify: device '{}' computes nothing that could be compared", options.model.device);
   const Model model = load_model(options.model);
   const report::CpuProfile cpu = report::load_cpu_profile();
   const cost::DeviceProfile profile = options.model.threads == 1 ? cpu.profile.with_one_thread() : cpu.profile;

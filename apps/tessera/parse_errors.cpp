@@ -26,6 +26,15 @@ std::vector<std::string> options_of(const CLI::App& app) {
   return names;
 }
 
+// Words that are all options, as no verb is given.
+void check_flags(const CLI::App& app, std::span<const char* const> words) {
+  std::vector<std::string> flags = options_of(app);
+  flags.emplace_back("-v");
+  for (const std::string_view word : words)
+    require(std::ranges::find(flags, word) != flags.end(), ErrorKind::invalid_argument,
+            "there is no option '{}' before a verb; see 'tessera --help'", word);
+}
+
 std::string did_you_mean(std::string_view near) {
   return near.empty() ? std::string() : fmt::format("; did you mean '{}'?", near);
 }
@@ -75,6 +84,7 @@ void check_verb(const CLI::App& app, int argc, const char* const* argv) {
     return text == "--help" || text == "-h" || text == "--version";
   });
   if (asks) return;
+  if (word == end) check_flags(app, {argv + std::min(argc, 1), end});
   require(word != end, ErrorKind::invalid_argument, "no verb given; verbs: {}",
           fmt::format("{}", fmt::join(verbs, ", ")));
   if (std::ranges::find(verbs, std::string_view(*word)) != verbs.end()) return;

@@ -44,7 +44,9 @@ void add_serve_command(CLI::App& verb, ServeArguments& arguments) {
   address("--metrics", arguments.metrics, "Address for Prometheus metrics (127.0.0.1:8002), or off");
   verb.add_option("--config", arguments.config, "TOML file: keys, TLS, limits, audit log; see docs/serving.md")
       ->type_name("FILE");
-  suggest(verb.add_option("--policy", arguments.policy, "How models share the device; see docs/sharing.md")
+  suggest(verb.add_option("--policy", arguments.policy,
+                          "How models share the device: fifo, fair, iteration, headroom, fill (unless given) or "
+                          "predictive; see docs/sharing.md")
               ->type_name("NAME"),
           {"fifo", "fair", "iteration", "headroom", "fill", "predictive"});
   verb.add_option("--poll", arguments.poll_s, "Time between two looks for changed models; 0: only on SIGHUP")
@@ -53,7 +55,9 @@ void add_serve_command(CLI::App& verb, ServeArguments& arguments) {
       ->transform(duration());
   verb.add_option("--threads", arguments.threads, "Threads that read requests and write answers (2)")
       ->check(whole_number(1, 256));
-  suggest(verb.add_option("--log-level", arguments.log_level, "What is logged on standard error")->type_name("LEVEL"),
+  suggest(verb.add_option("--log-level", arguments.log_level,
+                          "What is logged on standard error: debug, info (unless given), warning or error")
+              ->type_name("LEVEL"),
           {"debug", "info", "warning", "error"});
   verb.add_flag("--json", arguments.json, "Print the addresses, or the verdict, as JSON");
   add_health(verb, arguments);

@@ -37,7 +37,9 @@ void add_share_daemon(CLI::App& verb) {
   sub->add_option("--socket", arguments->socket,
                   "Where to listen; $XDG_RUNTIME_DIR/tessera/share.sock or /tmp/tessera-UID/share.sock unless given")
       ->type_name("PATH");
-  sub->add_option("--policy", arguments->policy, "How to decide; fill unless given, see docs/sharing.md")
+  sub->add_option(
+         "--policy", arguments->policy,
+         "How to decide: fifo, fair, iteration, headroom, fill (unless given) or predictive; see docs/sharing.md")
       ->type_name("NAME");
   sub->add_option("--config", arguments->config, "TOML file with the keys policy, memory (\"8GiB\") and users")
       ->type_name("FILE.toml");

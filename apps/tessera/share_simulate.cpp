@@ -158,8 +158,11 @@ void add_share_simulate(CLI::App& verb) {
   sub->add_option("trace", options->trace, "TOML file: the jobs and when their requests come; see docs/sharing.md")
       ->type_name("TRACE.toml")
       ->required();
-  sub->add_option("--device", options->device, "Profile of the device, as of tessera explain")->type_name("NAME");
-  sub->add_option("--policy", options->policies, "Policies to compare, with commas between; all unless given")
+  sub->add_option("--device", options->device, "Profile of the device, as of tessera explain; a100-80-sxm unless given")
+      ->type_name("NAME");
+  sub->add_option("--policy", options->policies,
+                  "Policies to compare, of fifo, fair, iteration, headroom, fill and predictive, with commas between; "
+                  "all unless given")
       ->type_name("LIST");
   sub->add_flag("--json", options->json, "Print the result as JSON");
   sub->add_option("--html", options->html, "Write a page with tables and timelines")->type_name("FILE");

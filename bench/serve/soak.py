@@ -33,6 +33,7 @@ from trial import Trial
 MODEL = "resnet18_cifar"
 SIZES = [1, 3, 32, 32]
 SAMPLE_S = 5
+BURST_FIGURES = ("p50_us", "p99_us", "max_us", "per_second", "statuses")
 
 
 class Overload:
@@ -63,10 +64,11 @@ class Overload:
         try:
             while not self.stops.is_set():
                 self.is_paused = False
+                begin = time.monotonic()
                 burst = self.run("--rate", f"{self.rate:.1f}", "--seconds", str(self.burst_s))
                 # Of a run that was stopped for a while, latencies and requests without an answer say nothing.
                 if not self.is_paused:
-                    self.bursts.append(burst)
+                    self.bursts.append({"begin_s": begin, **burst})
         except (subprocess.SubprocessError, ValueError) as error:
             self.failure = f"the client of the overload: {error}"
 
@@ -89,7 +91,7 @@ class Soak(Trial):
         (version.parent / "config.toml").write_text(f"max_batch_size = 8\ngoal_ms = {options.goal_ms}\n")
         super().__init__(options.program, folder, folder, options.seed)
         self.overload = Overload(options.load, self.ports["http"], folder, min(10, 10 * options.minutes))
-        self.samples, self.events, self.pauses = [], 0, 0
+        self.samples, self.events, self.pauses, self.history, self.began_s = [], 0, 0, [], 0
         # Who stops all processes for a while, and has them go on, must not be told that requests were lost by it.
         signal.signal(signal.SIGCONT, lambda *_: self.note_pause())
 
@@ -108,11 +110,13 @@ class Soak(Trial):
     def run(self, seconds, overload):
         self.traffic.wait_for_all()
         self.overload.start(overload)
-        begin = time.monotonic()
+        begin = self.began_s = time.monotonic()
         while time.monotonic() - begin < seconds and not (self.failures or self.traffic.wrong or self.overload.failure):
             if time.monotonic() - begin >= SAMPLE_S * len(self.samples):
                 self.sample(begin)
-            self.random.choice(self.EVENTS)(self)
+            event = self.random.choice(self.EVENTS)
+            self.history.append((time.monotonic(), event.__name__))
+            event(self)
             self.feed_slow()
             self.events += 1
             time.sleep(self.random.uniform(0, 1))
@@ -169,7 +173,10 @@ def summary(options, trial):
             "resident_mib": {"first": resident[0], "quarter": resident[len(resident) // 4], "last": resident[-1],
                              "most": max(resident), "an_hour": slope},
             "threads": trial.samples[-1]["threads"], "files": max(one["files"] for one in trial.samples),
-            "samples": trial.samples, "failures": failures}
+            "samples": trial.samples, "failures": failures,
+            "bursts": [{"second": burst["begin_s"] - trial.began_s, **{key: burst[key] for key in BURST_FIGURES}}
+                       for burst in trial.overload.bursts],
+            "history": [(at - trial.began_s, name) for at, name in trial.history]}
 
 
 def main():
@@ -195,7 +202,7 @@ def main():
     if options.json:
         options.json.write_text(json.dumps(found))
     for key, value in found.items():
-        if key not in ("samples", "failures"):
+        if key not in ("samples", "failures", "bursts", "history"):
             print(f"{key}: {value}")
     for failure in found["failures"]:
         print("soak: " + failure, file=sys.stderr)

@@ -100,6 +100,7 @@ class Explainer {
       result.devices.push_back(report_on(device, result.batch));
     Planned& first = planned(options_.devices[0], precision_on(options_.devices[0]));
     result.memory = memory_timeline(*first.plan);
+    scale(result.memory, share_of_f32(first));
     result.optimiser = compare_with_plain(result.devices[0].evaluation);
     const auto& layers = result.devices[0].evaluation.layers;
     result.products = std::ranges::count_if(layers, [](const cost::Layer& layer) { return layer.work.product; });
@@ -152,13 +153,17 @@ class Explainer {
     return planned(device, precision).evaluate(device, precision);
   }
 
+  // What values take in memory, of what the plan says: it is made in float32, or with its layers rounded already.
+  double share_of_f32(const Planned& planned) const {
+    return planned.place.rounded ? 1 : cost::storage_bytes(options_.precision) / 4.0;
+  }
+
   DeviceReport report_on(const cost::DeviceProfile& device, std::int64_t batch) {
     DeviceReport report;
     Planned& own = planned(device, precision_on(device));
     report.evaluation = own.evaluate(device, precision_on(device));
     report.unknown_nodes = own.unknown;
-    const double share_of_f32 = own.place.rounded ? 1 : cost::storage_bytes(options_.precision) / 4.0;
-    report.fits = resident_bytes(*own.plan) * share_of_f32 <= static_cast<double>(device.memory_bytes);
+    report.fits = resident_bytes(*own.plan) * share_of_f32(own) <= static_cast<double>(device.memory_bytes);
     const cost::Situation situation{
         .now = &report.evaluation,
         .graph = &own.plan->graph,
@@ -258,6 +263,10 @@ std::string precision_words(const cost::Evaluation& evaluation) {
 }
 
 }  // namespace
+
+cost::Precision counted_precision(const cost::Evaluation& evaluation) {
+  return evaluation.device.supports(evaluation.precision) ? evaluation.precision : cost::Precision::f32;
+}
 
 std::string headline(const Explanation& explanation) {
   const cost::Evaluation& now = explanation.devices[0].evaluation;

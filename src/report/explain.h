@@ -72,6 +72,8 @@ Explanation explain(const Model& model, const std::string& name, const ExplainOp
 
 // One sentence: how long a run takes, as measured where it was measured, and what bounds most of that.
 std::string headline(const Explanation& explanation);
+// At which type's rate arithmetic is counted: f32 where the device does not have the one that was asked for.
+cost::Precision counted_precision(const cost::Evaluation& evaluation);
 // The (at most) three things to do: advice with a gain, largest first, one of a kind; about the machine only where
 // there is too little about the model.
 std::vector<const cost::Advice*> things_to_do(const DeviceReport& device);

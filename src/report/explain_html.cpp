@@ -106,7 +106,7 @@ std::string facts(const Explanation& explanation) {
   const Evaluation& now = explanation.devices[0].evaluation;
   const bool measured = is_measured(explanation);
   const double seconds = measured ? explanation.measured->total_seconds : now.total.seconds,
-               peak = now.device.peak(now.precision, true);
+               peak = now.device.peak(counted_precision(now), true);
   std::vector<HtmlFact> list;
   if (measured) {
     const int threads = explanation.measured->threads;
@@ -131,12 +131,15 @@ std::string facts(const Explanation& explanation) {
 
 std::string remarks(const Explanation& explanation) {
   const Evaluation& now = explanation.devices[0].evaluation;
-  const double peak = now.device.peak(now.precision, true);
+  const cost::Precision counted = counted_precision(now);
+  const double peak = now.device.peak(counted, true);
   std::string text;
+  if (counted != now.precision)
+    text += fmt::format("The device does not have {}: counted at the rate of {}. ", cost::name_of(now.precision),
+                        cost::name_of(counted));
   if (peak > 0)
     text += fmt::format("The device computes {} and moves {}: below {:.1f} operations per byte, memory decides. ",
-                        rate_text(peak, now.precision), count_text(now.device.bandwidth, "B/s"),
-                        peak / now.device.bandwidth);
+                        rate_text(peak, counted), count_text(now.device.bandwidth, "B/s"), peak / now.device.bandwidth);
   if (explanation.measured) {
     const MeasuredReport& measured = *explanation.measured;
     if (!is_measured(explanation))

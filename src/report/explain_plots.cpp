@@ -34,8 +34,10 @@ std::vector<Roof> roofs(const Explanation& explanation) {
   const DeviceProfile& device = first.device;
   const double peak = first.layers.empty() || device.supports(first.precision) ? device.peak(first.precision, true)
                                                                                : device.vector_rates.f32;
-  list.push_back({device.bandwidth, peak, "memory " + count_text(device.bandwidth, "B/s"),
-                  fmt::format("{} {}", cost::name_of(first.precision), rate_text(peak, first.precision)), "roof"});
+  list.push_back(
+      {device.bandwidth, peak, "memory " + count_text(device.bandwidth, "B/s"),
+       fmt::format("{} {}", cost::name_of(counted_precision(first)), rate_text(peak, counted_precision(first))),
+       "roof"});
   for (const cost::Cache& cache : device.caches) {
     if (cache.bytes_per_second > 0)
       list.push_back({cache.bytes_per_second, peak, cache.name + " " + count_text(cache.bytes_per_second, "B/s"), "",

@@ -24,11 +24,15 @@ std::string name_text(const Layer& layer, std::size_t width) {
 
 std::string device_text(const Explanation& explanation) {
   const cost::DeviceProfile& device = explanation.devices[0].evaluation.device;
-  const cost::Precision precision = explanation.devices[0].evaluation.precision;
+  const cost::Precision asked = explanation.devices[0].evaluation.precision,
+                        precision = counted_precision(explanation.devices[0].evaluation);
   std::string text =
       fmt::format("device    {}: {} in {}, {}", device.title, rate_text(device.peak(precision, true), precision),
                   cost::name_of(precision), count_text(device.bandwidth, "B/s"));
   text += fmt::format(", {:.1f} operations per byte at the ridge\n", device.peak(precision, true) / device.bandwidth);
+  if (asked != precision)
+    text += fmt::format("          It does not have {}: counted at the rate of {}.\n", cost::name_of(asked),
+                        cost::name_of(precision));
   if (device.kind == cost::DeviceKind::cpu && !explanation.cpu_measured)
     text += "          These figures of the CPU are rough: run `tessera calibrate` once to measure it.\n";
   return text;

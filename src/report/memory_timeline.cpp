@@ -1,12 +1,31 @@
 #include "report/memory_timeline.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tessera::report {
 
+std::int64_t kept_bytes(const plan::Plan& plan) {
+  std::int64_t bytes = plan.constant_bytes;
+  for (const std::int32_t slot : plan.variable_slots) {
+    const ir::ValueType& type = plan.slots[static_cast<std::size_t>(slot)].type;
+    if (const std::optional<Shape> shape = type.shape()) bytes += byte_count(type.dtype, *shape);
+  }
+  return bytes;
+}
+
+void scale(MemoryTimeline& timeline, double factor) {
+  const auto scaled = [&](std::int64_t bytes) {
+    return static_cast<std::int64_t>(std::llround(static_cast<double>(bytes) * factor));
+  };
+  timeline.arena_bytes = scaled(timeline.arena_bytes);
+  timeline.weight_bytes = scaled(timeline.weight_bytes);
+  for (std::int64_t& bytes : timeline.live_bytes) bytes = scaled(bytes);
+}
+
 MemoryTimeline memory_timeline(const plan::Plan& plan) {
   const auto steps = static_cast<std::int64_t>(plan.steps.size());
-  MemoryTimeline timeline{std::vector<std::int64_t>(plan.steps.size(), 0), {}, plan.arena_bytes, plan.constant_bytes};
+  MemoryTimeline timeline{std::vector<std::int64_t>(plan.steps.size(), 0), {}, plan.arena_bytes, kept_bytes(plan)};
   std::vector<std::int64_t> first(plan.slots.size(), -1), last(plan.slots.size(), -1);
   const auto root = [&](std::int32_t slot) {
     return static_cast<std::size_t>(plan.slots[static_cast<std::size_t>(slot)].place == plan::Place::alias

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "passes/pipeline.h"
+#include "report/memory_timeline.h"
 #include "runtime/random_inputs.h"
 
 namespace tessera::report {
@@ -69,7 +70,7 @@ std::vector<std::string> passes_that_optimise() {
 }
 
 double resident_bytes(const plan::Plan& plan) {
-  return static_cast<double>(plan.constant_bytes + plan.arena_bytes);
+  return static_cast<double>(kept_bytes(plan) + plan.arena_bytes);
 }
 
 cost::Surroundings surroundings_of(const plan::Plan& plan, std::span<const std::optional<cost::Work>> works) {

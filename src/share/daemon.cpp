@@ -86,7 +86,11 @@ void Daemon::listen() {
   require(lock_.is_open(), ErrorKind::io, "cannot write '{}': {}", lock, std::strerror(errno));
   require(flock(lock_.descriptor(), LOCK_EX | LOCK_NB) == 0, ErrorKind::failed,
           "another sharing daemon listens at '{}'; 'tessera share status' shows its jobs", path_);
-  unlink(path_.c_str());  // of a daemon that has gone: this one has the lock
+  struct stat found{};
+  const bool is_there = lstat(path_.c_str(), &found) == 0;
+  require(!is_there || S_ISSOCK(found.st_mode), ErrorKind::invalid_argument,
+          "'{}' is there, and is no socket: name another path for the daemon's", path_);
+  if (is_there) unlink(path_.c_str());  // of a daemon that has gone: this one has the lock
   listener_ = lease::Socket(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const mode_t before = umask(0177);
   const bool bound =

@@ -137,6 +137,8 @@ class Conventions(program.WithModel):
         self.refused("unknown verb 'opt'; did you mean 'optimize'?", "opt")
         self.refused("unknown verb 'fly'; verbs: run, bench, ", "fly")
         self.refused("no verb given; verbs: run, bench, ")
+        self.refused("there is no option '--bogus' before a verb; see 'tessera --help'", "--bogus")
+        self.refused("there is no option '--versio' before a verb; see 'tessera --help'", "-v", "--versio")
         self.refused("'run' has no option '--thread'; did you mean '--threads'?", "run", self.model, "--thread", "2")
         self.refused("'bench' has no option '--sede'; did you mean '--seed'?", "bench", self.model, "--sede=2")
         self.refused("'run' has no option '--fly'; see 'tessera run --help'", "run", self.model, "--fly")

@@ -37,6 +37,20 @@ class Optimize(program.WithModel):
         self.assertEqual(results[0], results[1])
         self.assertEqual(results[0], results[2])
 
+    def test_nothing_is_compared_that_was_not_computed(self):
+        written = self.folder / "null.tsr"
+        self.fails(2, "--verify: device 'null' computes nothing that could be compared", "optimize", self.model, "-o",
+                   written, "--device", "null", "--verify")
+        self.assertFalse(written.exists())
+
+    def test_a_damaged_package_is_no_matter_of_made_up_sizes(self):
+        package = self.folder / "damaged.tsr"
+        self.assertEqual(run("optimize", self.model, "-o", package).returncode, 0)
+        data = bytearray(package.read_bytes())
+        data[-100] ^= 0xFF
+        package.write_bytes(data)
+        self.fails(3, "their checksum differs; write the package again from its .onnx", "run", package)
+
     def test_loss_is_that_against_float32(self):
         done = run("optimize", self.model, "-o", self.folder / "rounded.tsr", "--precision", "bf16", "--verify",
                    "--json")

@@ -44,6 +44,11 @@ class Runs(unittest.TestCase):
         self.assertEqual(first.tolist(), [1, 1, 1, 1])
         first += 1  # it is the caller's
 
+    def test_a_device_that_computes_nothing_gives_no_numbers(self):
+        session = tessera.Session(models.add(), device="null", dims={"n": 2})
+        with self.assertRaisesRegex(tessera.Unsupported, "the device computes none"):
+            session.run({"x": numpy.zeros((2, 2), numpy.float32), "y": numpy.zeros((2, 2), numpy.float32)})
+
     def test_loading(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "ä.onnx")

@@ -175,6 +175,27 @@ TEST(Explain, SaysWhatDoesNotFit) {
   EXPECT_THAT(report::explanation_text(explanation, false), HasSubstr("it does not fit into the 1.0 MiB of NVIDIA T4"));
 }
 
+TEST(Explain, ATypeThatTheDeviceLacksIsCountedAtTheRateOfF32AndThatIsSaid) {
+  const Explanation explanation = report::explain(dense_net(1, 256, 128), "dense", on({"t4"}, Precision::bf16));
+  const std::string text = report::explanation_text(explanation, false), page = report::explanation_html(explanation);
+  EXPECT_THAT(text, HasSubstr("It does not have bf16: counted at the rate of f32."));
+  EXPECT_THAT(text, Not(HasSubstr("0 FLOP/s in")));
+  EXPECT_THAT(page, HasSubstr("The device does not have bf16: counted at the rate of f32."));
+}
+
+TEST(Explain, MemoryIsOfTheTypeAndOfWhatIsTrained) {
+  const Model net = dense_net(1, 256, 128);
+  const auto memory = [](const Model& model, Precision precision) {
+    return report::explain(model, "dense", on({"a100-80-sxm"}, precision)).memory;
+  };
+  const report::MemoryTimeline full = memory(net, Precision::f32), half = memory(net, Precision::f16);
+  EXPECT_EQ(half.weight_bytes, full.weight_bytes / 2);
+  EXPECT_EQ(half.arena_bytes, full.arena_bytes / 2);
+  // The weights and their momentum.
+  const report::MemoryTimeline trained = memory(train::usual_training_step(net), Precision::f32);
+  EXPECT_GE(trained.weight_bytes, 2 * full.weight_bytes);
+}
+
 TEST(Explain, JsonHasEveryLayer) {
   report::ExplainOptions options = on({"a100-40-sxm", "v100-16"}, Precision::bf16);
   const auto json = nlohmann::json::parse(

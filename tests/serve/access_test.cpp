@@ -62,6 +62,15 @@ TEST(ServerOptions, ReadsKeysAndLimits) {
   refused("[key.bob]\ncertificate = \"b\"", "no roles");
   refused("[tls]\ncertificate = \"a.pem\"", "both certificate and key");
   refused("htpp = \"x\"", "htpp");
+  refused("[limits]\nbody_mib = 0", "body_mib in [limits] of server.toml is 0, expected 1 to");
+  refused("[limits]\nall_bodies_mib = -5", "all_bodies_mib");
+  refused("[limits]\nconnections = 0", "connections");
+  refused("[limits]\nheader_bytes = 10", "header_bytes in [limits] of server.toml is 10, expected 1024 to");
+  refused("[limits]\nheader_seconds = -1", "header_seconds");
+  refused("[limits]\nstall_seconds = 0", "stall_seconds");
+  refused("threads = 0", "threads in server.toml is 0, expected 1 to 256");
+  refused("[cache]\nmost_mib = -1", "most_mib in [cache] of server.toml is -1, expected 0 to");
+  refused("[audit]\nfile = \"a\"\nmost_mib = 0", "most_mib in [audit] of server.toml is 0, expected 1 to");
 }
 
 }  // namespace

@@ -161,6 +161,26 @@ class Repository(unittest.TestCase):
                 for name in ("..", "%2e%2e", "..%2fmodels", "none"):
                     self.assertEqual(running.ask("POST", f"/v2/repository/models/{name}/load")[0], 404, name)
 
+    def test_the_index_says_why_a_model_was_not_loaded_anew(self):
+        with tempfile.TemporaryDirectory() as holder:
+            folder = make_repository(pathlib.Path(holder) / "models")
+            config = folder / "lenet" / "config.toml"
+            with Server(folder) as running:
+                for text, why in (("file = 'none.onnx'", "missing"), ("[", "config.toml"),
+                                  ("[shares]\n9 = 0.5", "version 9 of model 'lenet' has a share"),
+                                  ("instances = 0", "config.toml is 0, expected 1 to 64"),
+                                  ("max_batch_size = 100000", "is 100000, expected 0 to 4096")):
+                    config.write_text(text)
+                    self.assertEqual(running.ask("POST", "/v2/repository/models/lenet/load")[0], 400, text)
+                    (state,) = [m for m in running.json("POST", "/v2/repository/index") if m["name"] == "lenet"]
+                    self.assertEqual(state["state"], "READY")
+                    self.assertIn("not loaded anew: ", state["reason"])
+                    self.assertIn(why, state["reason"])
+                config.write_text("max_batch_size = 4")
+                running.json("POST", "/v2/repository/models/lenet/load")
+                (state,) = [m for m in running.json("POST", "/v2/repository/index") if m["name"] == "lenet"]
+                self.assertEqual(state.get("reason", ""), "")
+
     def test_one_file_alone_and_requests_in_flight_are_answered_on_sigterm(self):
         with tempfile.TemporaryDirectory() as holder:
             folder = make_repository(pathlib.Path(holder) / "models")

@@ -296,6 +296,12 @@ TEST(ModelSettings, NumbersHaveBounds) {
     test::expect_error_containing(ErrorKind::invalid_argument, "expected 0 to", [&] { parse_pbtxt(text, "m"); });
   }
   test::expect_error_containing(ErrorKind::invalid_argument, "weight", [] { parse_model_toml("weight = inf", "m"); });
+  for (const char* count : {"0", "-1", "1000000"})
+    test::expect_error_containing(ErrorKind::invalid_argument,
+                                  fmt::format("instances in m is {}, expected 1 to", count),
+                                  [&] { parse_model_toml(fmt::format("instances = {}", count), "m"); });
+  test::expect_error_containing(ErrorKind::invalid_argument, "is 100000000, expected 0 to",
+                                [] { parse_model_toml("max_batch_size = 100000000", "m"); });
 }
 
 TEST(ServedModel, ComputesAShortRunOnTheThreadOfItsRequest) {

@@ -7,12 +7,14 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "lease/attachment.h"
 #include "lease/messages.h"
+#include "support/expect_error.h"
 #include "support/sanitized.h"
 #include "tessera/error.h"
 #include "tessera/share.h"
@@ -180,6 +182,14 @@ TEST_F(Daemons, CountFunctionsAsRunsOfTheProcess) {
   ASSERT_EQ(waitpid(child, &state, 0), child);
   EXPECT_TRUE(WIFEXITED(state));
   EXPECT_EQ(WEXITSTATUS(state), 0);
+}
+
+TEST_F(Daemons, LeaveAFileThatIsNoSocketAlone) {
+  const std::filesystem::path file = folder_ / "precious.txt";
+  std::ofstream(file) << "x";
+  test::expect_error_containing(ErrorKind::invalid_argument, "is there, and is no socket",
+                                [&] { Daemon(DaemonOptions{.socket = file.string()}); });
+  EXPECT_EQ(std::filesystem::file_size(file), 1u);
 }
 
 }  // namespace

@@ -220,6 +220,8 @@ Tensor writable_from_python(nb::handle array, std::string_view what) {
 
 nb::object numpy_from_tensor(const Tensor& tensor) {
   if (!tensor.has_value()) return nb::none();
+  require(tensor.has_data() || tensor.elements() == 0, ErrorKind::unsupported,
+          "there are no values to read: the device computes none");
   if (nb::object array = numpy_view(tensor); array.is_valid()) return array;
   const nb::object numpy = numpy_module();
   if (tensor.dtype() == DType::string) {

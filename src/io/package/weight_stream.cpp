@@ -157,9 +157,8 @@ void WeightStream::fail(std::size_t piece) const {
                                            "shorter or its disk fails",
                                            which.bytes.size()));
   throw Error(ErrorKind::invalid_model,
-              fmt::format("{} bytes of the package's weights are damaged: their checksum differs; write the package "
-                          "again from its .onnx",
-                          which.bytes.size()));
+              fmt::format("{} {}: their checksum differs; write the package again from its .onnx", which.bytes.size(),
+                          kDamagedWeights));
 }
 
 bool WeightStream::wait_for(std::size_t piece, std::chrono::nanoseconds most) {

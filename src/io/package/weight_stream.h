@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -30,6 +31,9 @@ enum class PieceUse : std::uint32_t {
   whole = 1,  // a step reads it all, so it waits for it
   parts = 2,  // a step reads a small part of it (rows of a table): it is read last, and only the end of the run waits
 };
+
+// What the error of a wrong checksum says, by which it can be told from others of invalid models.
+inline constexpr std::string_view kDamagedWeights = "bytes of the package's weights are damaged";
 
 struct StreamedPiece {
   std::span<const std::byte> bytes;  // in memory that the file is mapped to

@@ -22,7 +22,7 @@ constexpr std::int64_t kUsualQueue = 1024;
 constexpr int kUsualBatch = 8;
 constexpr std::uint32_t kMostWarmUps = 1000;  // of one kind
 constexpr int kMostBatch = 4096, kMostInstances = 64;
-constexpr double kMostGoalMs = 1e9, kMostMemoryMib = 1e9, kMostThreads = 1024, kMostDelayUs = 1e7;
+constexpr double kMostGoalMs = 1e9, kMostMemoryMib = 1e9, kMostThreads = 1024, kMostDelayUs = 1e7, kMostQueue = 1e6;
 
 // Keeps the first mistake and where it is.
 class FirstMistake final : public google::protobuf::io::ErrorCollector {
@@ -248,8 +248,8 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
   ModelSettings settings;
   inference::ModelConfig& config = settings.config;
   settings.batching_is_given = table.has("max_batch_size");
-  config.set_max_batch_size(
-      static_cast<std::int32_t>(std::clamp<std::int64_t>(table.whole("max_batch_size", 0), -1, kMostBatch + 1)));
+  config.set_max_batch_size(static_cast<std::int32_t>(
+      within(static_cast<double>(table.whole("max_batch_size", 0)), kMostBatch, "max_batch_size", where)));
   settings.priority = priority_of(table.text("priority", "standard"), where);
   settings.weight = table.number("weight", 1);
   settings.goal_ns = goal_ns_of(table.number("goal_ms", 0), where);
@@ -260,7 +260,10 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
   if (table.has("instances")) {
     inference::ModelInstanceGroup& group = *config.add_instance_group();
     group.set_kind(inference::ModelInstanceGroup::KIND_CPU);
-    group.set_count(static_cast<std::int32_t>(std::clamp<std::int64_t>(table.whole("instances", 1), -1, 1000)));
+    const std::int64_t count = table.whole("instances", 1);
+    require(count >= 1 && count <= kMostInstances, ErrorKind::invalid_argument,
+            "instances in {} is {}, expected 1 to {}", where, count, kMostInstances);
+    group.set_count(static_cast<std::int32_t>(count));
   }
   require(!table.has("batching") || !table.has("sequence"), ErrorKind::invalid_argument,
           "{} has both [batching] and [sequence]: the latter batches steps of different sequences", where);
@@ -271,8 +274,8 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
         static_cast<std::uint64_t>(within(batching.number("delay_us", 0), kMostDelayUs, "delay_us", where)));
     for (const double size : batching.numbers("preferred"))
       dynamic.add_preferred_batch_size(static_cast<std::int32_t>(within(size, kMostBatch, "preferred", where)));
-    dynamic.mutable_default_queue_policy()->set_max_queue_size(
-        static_cast<std::uint32_t>(std::clamp<std::int64_t>(batching.whole("queue", 0), 0, 1'000'000)));
+    dynamic.mutable_default_queue_policy()->set_max_queue_size(static_cast<std::uint32_t>(
+        within(static_cast<double>(batching.whole("queue", 0)), kMostQueue, "queue", where)));
   }
   for (const auto& [output, file] : table.table("labels").all_texts()) {
     inference::ModelOutput& described = *config.add_output();

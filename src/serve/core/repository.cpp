@@ -103,12 +103,12 @@ Repository::Loaded Repository::make_versions(const std::string& name) {
   std::vector<std::int64_t> numbers = chosen_versions(folder, settings);
   // What needs no file needs no folder of a version either.
   if (numbers.empty() && (settings.is_ensemble() || settings.config.backend() == kPictureBackend)) numbers = {1};
-  require(!numbers.empty(), ErrorKind::not_found, "the folder of model '{}' has no version (a folder named 1, 2 …)",
-          name);
   for (const auto& [version, share] : settings.shares)
     require(std::ranges::find(numbers, version) != numbers.end(), ErrorKind::invalid_argument,
             "version {} of model '{}' has a share, but is not there or not chosen by the version policy", version,
             name);
+  require(!numbers.empty(), ErrorKind::not_found, "the folder of model '{}' has no version (a folder named 1, 2 …)",
+          name);
   VersionShares shares(settings.shares);
   for (const std::int64_t number : numbers) versions[number] = make_version(folder, std::to_string(number), settings);
   return {std::move(versions), std::move(shares)};
@@ -313,7 +313,10 @@ std::vector<ModelState> Repository::index() const {
   const std::vector<std::string> names = names_on_disk();
   const std::lock_guard lock(mutex_);
   for (const auto& [name, entry] : entries_) {
-    for (const auto& [number, servable] : entry.versions) states.push_back({name, std::to_string(number), "READY", ""});
+    // Of what could not be loaded in its place.
+    const std::string reason = entry.reason.empty() ? "" : "not loaded anew: " + entry.reason;
+    for (const auto& [number, servable] : entry.versions)
+      states.push_back({name, std::to_string(number), "READY", reason});
     if (entry.versions.empty()) states.push_back({name, "1", "UNAVAILABLE", entry.reason});
   }
   for (const std::string& name : names) {

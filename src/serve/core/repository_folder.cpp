@@ -70,8 +70,13 @@ fs::path model_file(const fs::path& folder, const ModelSettings& settings) {
   const std::string& given = settings.config.default_model_filename();
   require(given.find('/') == std::string::npos && given != "..", ErrorKind::invalid_argument,
           "default_model_filename is '{}', expected the name of a file in the version's folder", given);
-  for (const std::string& name : {given, std::string("model.tsr"), std::string("model.onnx")}) {
-    if (!name.empty() && fs::exists(folder / name)) return folder / name;
+  if (!given.empty()) {
+    require(fs::exists(folder / given), ErrorKind::not_found, "the version's folder {} has no file '{}'",
+            folder.string(), given);
+    return folder / given;
+  }
+  for (const char* name : {"model.tsr", "model.onnx"}) {
+    if (fs::exists(folder / name)) return folder / name;
   }
   fail(ErrorKind::not_found, "the version's folder {} holds neither model.onnx nor model.tsr", folder.string());
 }

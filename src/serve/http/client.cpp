@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "serve/core/log.h"
+#include "serve/http/tls_context.h"
 #include "tessera/clock.h"
 
 namespace tessera::serve {
@@ -65,7 +66,7 @@ std::shared_ptr<asio::ssl::context> make_client_context(const HttpClientOptions&
   SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION);
   boost::system::error_code error;
   const auto check = [&](const std::string& file, const char* what) {
-    require(!error, ErrorKind::invalid_argument, "{} {} cannot be used: {}", what, file, error.message());
+    require_usable(!error, what, file, error.message());
   };
   if (options.authorities.empty()) context->set_default_verify_paths(error);
   else context->load_verify_file(options.authorities, error);

@@ -20,7 +20,7 @@ std::shared_ptr<ssl::context> read_files(const TlsFiles& files) {
   SSL_CTX_set_options(context->native_handle(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   boost::system::error_code error;
   const auto check = [&](const std::string& file, const char* what) {
-    require(!error, ErrorKind::invalid_argument, "{} {} cannot be used: {}", what, file, error.message());
+    require_usable(!error, what, file, error.message());
   };
   context->use_certificate_chain_file(files.certificate, error);
   check(files.certificate, "the certificate");
@@ -38,6 +38,12 @@ std::shared_ptr<ssl::context> read_files(const TlsFiles& files) {
 }
 
 }  // namespace
+
+void require_usable(bool usable, std::string_view what, const std::string& file, const std::string& why) {
+  std::error_code ignored;
+  require(usable || std::filesystem::exists(file, ignored), ErrorKind::not_found, "{} {} does not exist", what, file);
+  require(usable, ErrorKind::invalid_argument, "{} {} cannot be used: {}", what, file, why);
+}
 
 TlsContext::TlsContext(TlsFiles files) : files_(std::move(files)) {
   signature_ = signature();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 namespace boost::asio::ssl {
 class context;
@@ -20,6 +21,10 @@ struct TlsFiles {
 
   bool is_on() const { return !certificate.empty(); }
 };
+
+// Throws Error(not_found) where the file is missing and Error(invalid_argument) where, for this reason, it cannot be
+// used. `what` it is: "the certificate".
+void require_usable(bool usable, std::string_view what, const std::string& file, const std::string& why);
 
 // Thread-safe.
 class TlsContext {

@@ -1,7 +1,5 @@
 #include "serve/program/server_options.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "io/file.h"
 #include "io/toml_table.h"
@@ -11,6 +9,7 @@ namespace tessera::serve {
 namespace {
 
 constexpr std::int64_t kMostConfigBytes = 1 << 20;
+constexpr std::int64_t kMostWhole = 1 << 20;  // of mebibytes, bytes of a header, and connections
 
 std::string read_text(const std::string& path) {
   const std::vector<std::byte> bytes = io::read_file(path, kMostConfigBytes);
@@ -46,17 +45,34 @@ AccessKey read_key(const std::string& name, io::TomlTable table, const std::stri
   return key;
 }
 
-void read_limits(io::TomlTable table, HttpLimits& limits) {
-  const auto mib = [&](const char* key, std::int64_t usual) {
-    return std::clamp<std::int64_t>(table.whole(key, usual >> 20), 1, 1 << 20) << 20;
+// A value of the configuration, between these bounds.
+template <typename T>
+T within(T value, T least, T most, std::string_view key, const std::string& where) {
+  require(value >= least && value <= most, ErrorKind::invalid_argument, "{} in {} is {}, expected {} to {}", key, where,
+          value, least, most);
+  return value;
+}
+
+std::int64_t whole_within(io::TomlTable& table, std::string_view key, std::int64_t usual, std::int64_t least,
+                          std::int64_t most, const std::string& where) {
+  return within(table.whole(key, usual), least, most, key, where);
+}
+
+void read_limits(io::TomlTable table, const std::string& where, HttpLimits& limits) {
+  const auto whole = [&](std::string_view key, std::int64_t usual, std::int64_t least) {
+    return whole_within(table, key, usual, least, kMostWhole, where);
   };
-  limits.body_bytes = mib("body_mib", limits.body_bytes);
-  limits.all_bodies_bytes = mib("all_bodies_mib", limits.all_bodies_bytes);
-  limits.header_bytes = std::clamp<std::int64_t>(table.whole("header_bytes", limits.header_bytes), 1024, 1 << 20);
-  limits.connections = std::clamp<std::int64_t>(table.whole("connections", limits.connections), 1, 1 << 20);
-  limits.header_seconds = table.number("header_seconds", limits.header_seconds);
-  limits.idle_seconds = table.number("idle_seconds", limits.idle_seconds);
-  limits.stall_seconds = table.number("stall_seconds", limits.stall_seconds);
+  const auto seconds = [&](std::string_view key, double usual) {
+    constexpr double kLeastSeconds = 0.01, kMostSeconds = 1e6;
+    return within(table.number(key, usual), kLeastSeconds, kMostSeconds, key, where);
+  };
+  limits.body_bytes = whole("body_mib", limits.body_bytes >> 20, 1) << 20;
+  limits.all_bodies_bytes = whole("all_bodies_mib", limits.all_bodies_bytes >> 20, 1) << 20;
+  limits.header_bytes = whole("header_bytes", limits.header_bytes, 1024);
+  limits.connections = whole("connections", limits.connections, 1);
+  limits.header_seconds = seconds("header_seconds", limits.header_seconds);
+  limits.idle_seconds = seconds("idle_seconds", limits.idle_seconds);
+  limits.stall_seconds = seconds("stall_seconds", limits.stall_seconds);
 }
 
 void read_tracing(io::TomlTable table, const std::string& where, ServerOptions& options) {
@@ -82,13 +98,14 @@ void parse_server_config(const std::string& text, const std::string& where, Serv
   options.policy = table.text("policy", options.policy);
   options.poll_seconds = table.number("poll_seconds", options.poll_seconds);
   options.drain_seconds = table.number("drain_seconds", options.drain_seconds);
-  options.threads = static_cast<int>(std::clamp<std::int64_t>(table.whole("threads", options.threads), 1, 256));
+  options.threads = static_cast<int>(whole_within(table, "threads", options.threads, 1, 256, where));
   options.shared_memory_is_given = table.has("shared_memory");
   options.shared_memory = table.boolean("shared_memory", options.shared_memory);
   options.log_level = table.text("log_level", options.log_level);
   io::TomlTable cache = table.table("cache");
-  options.cache_bytes = std::clamp<std::int64_t>(cache.whole("most_mib", options.cache_bytes >> 20), 0, 1 << 20) << 20;
-  read_limits(table.table("limits"), options.limits);
+  options.cache_bytes = whole_within(cache, "most_mib", options.cache_bytes >> 20, 0, kMostWhole, "[cache] of " + where)
+                        << 20;
+  read_limits(table.table("limits"), "[limits] of " + where, options.limits);
   io::TomlTable tls = table.table("tls");
   options.tls = {tls.text("certificate", ""), tls.text("key", ""), tls.text("client_authorities", ""),
                  tls.boolean("require_certificate", false)};
@@ -96,7 +113,7 @@ void parse_server_config(const std::string& text, const std::string& where, Serv
           "[tls] in {} needs both certificate and key", where);
   io::TomlTable audit = table.table("audit");
   options.audit_file = audit.text("file", "");
-  options.audit_bytes = std::clamp<std::int64_t>(audit.whole("most_mib", 64), 1, 1 << 20) << 20;
+  options.audit_bytes = whole_within(audit, "most_mib", 64, 1, kMostWhole, "[audit] of " + where) << 20;
   options.audit_inference = audit.boolean("inference", false);
   read_tracing(table.table("tracing"), where, options);
   io::TomlTable keys = table.table("key");
