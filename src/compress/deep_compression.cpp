@@ -11,6 +11,7 @@
 #include "compress/graph_facts.h"
 #include "compress/quantisable_layers.h"
 #include "compress/weight_sharing.h"
+#include "io/output_file.h"
 #include "io/package.h"
 #include "io/package/coded_weights.h"
 #include "runtime/random_inputs.h"
@@ -75,12 +76,14 @@ class Run {
   Run(const CompressionRecipe& recipe, const CompressionHooks& hooks, TrainingConfig config, std::int64_t fold)
       : recipe_(recipe), hooks_(hooks), config_(std::move(config)) {
     account_.fold = fold;
-    folder_ = config_.output;
+    const std::string name = fold > 0 ? fmt::format("fold-{}.tsr", fold) : "model.tsr";
+    account_.path = (std::filesystem::path(config_.output) / name).string();
     config_.output.clear();  // the stages write nothing
     config_.prune.reset();
   }
 
   CompressedFold run() {
+    io::check_output(account_.path);  // before the work
     const Model dense = train_dense();
     const Model pruned = prune(recipe_.dictionary ? with_dictionaries(dense, *recipe_.dictionary) : dense);
     write(recipe_.share ? share(pruned) : without_sharing(pruned), dense);
@@ -162,9 +165,6 @@ class Run {
   }
 
   void write(const Model& model, const Model& dense) {
-    std::filesystem::create_directories(folder_);
-    const std::string name = account_.fold > 0 ? fmt::format("fold-{}.tsr", account_.fold) : "model.tsr";
-    account_.path = (std::filesystem::path(folder_) / name).string();
     const io::PackageInfo info{TESSERA_VERSION, "any", "any", "f32", {}, {}, false};
     account_.file_bytes = io::write_package(account_.path, model.graph(), info, {}, true).file_bytes;
     // What counts is what a reader of the file gets.
@@ -189,7 +189,6 @@ class Run {
   const CompressionRecipe& recipe_;
   const CompressionHooks& hooks_;
   TrainingConfig config_;
-  std::string folder_;
   CompressedFold account_;
 };
 
@@ -204,6 +203,7 @@ std::vector<CompressedFold> run_deep_compression(const CompressionRecipe& recipe
           "the length of a recipe's training is given by train.epochs");
   require(recipe.folds == 0 || recipe.folds >= 2, ErrorKind::invalid_argument, "folds is {}, expected 0 or at least 2",
           recipe.folds);
+  io::make_folder(recipe.training.output);
   std::vector<CompressedFold> folds;
   for (std::int64_t i = 0; i < std::max<std::int64_t>(1, recipe.folds); ++i) {
     TrainingConfig config = recipe.training;

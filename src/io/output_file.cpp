@@ -124,10 +124,16 @@ void write_text(const fs::path& path, std::string_view text) {
 }
 
 void replace_text(const fs::path& path, std::string_view text) {
-  std::error_code error;
-  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
-  require(!error, ErrorKind::io, "cannot make the folder '{}': {}", path.parent_path().string(), error.message());
+  if (path.has_parent_path()) make_folder(path.parent_path());
   write_text(path, text);
+}
+
+void make_folder(const fs::path& path) {
+  std::error_code error;
+  require(!fs::exists(path, error) || fs::is_directory(path, error), ErrorKind::io,
+          "cannot make the folder '{}': there is a file of that name", path.string());
+  fs::create_directories(path, error);
+  require(!error, ErrorKind::io, "cannot make the folder '{}': {}", path.string(), error.message());
 }
 
 }  // namespace tessera::io

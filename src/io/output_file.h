@@ -72,6 +72,9 @@ void write_text(const std::filesystem::path& path, std::string_view text);
 // The same in a folder that is made if need be: for the user's cache.
 void replace_text(const std::filesystem::path& path, std::string_view text);
 
+// Makes a folder and those that it lies in, where they do not exist. Throws Error(io).
+void make_folder(const std::filesystem::path& path);
+
 // Removes all temporary files that have names. Async-signal-safe: for a signal handler that ends the process.
 void remove_temporaries() noexcept;
 

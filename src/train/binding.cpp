@@ -47,6 +47,20 @@ Binding bind_fields(const ir::Graph& model, const std::vector<Field>& fields, co
   return binding;
 }
 
+void check_test_fields(const ir::Graph& model, const Binding& binding, const std::vector<Field>& fields) {
+  const auto has = [&](const std::string& name) {
+    return std::ranges::find(fields, name, &Field::name) != fields.end();
+  };
+  for (const auto& [input, field] : binding.fields) {
+    require(has(field), ErrorKind::invalid_argument,
+            "no field of the test data feeds the input '{}', as '{}' of the training data does: {}", input, field,
+            described(model, fields));
+  }
+  require(has(binding.target), ErrorKind::invalid_argument,
+          "the test data have no field '{}' to compare with (loss.target): {}", binding.target,
+          described(model, fields));
+}
+
 std::map<std::string, DType> expected_types(const ir::Graph& model, const Binding& binding) {
   std::map<std::string, DType> types;
   for (const ir::ValueId id : model.inputs())

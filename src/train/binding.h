@@ -20,6 +20,9 @@ struct Binding {
 // Error(invalid_argument), listing inputs and fields, where that does not give every input one field.
 Binding bind_fields(const ir::Graph& model, const std::vector<Field>& fields, const std::string& target);
 
+// Throws Error(invalid_argument) unless test data have the fields of the training data that the binding takes.
+void check_test_fields(const ir::Graph& model, const Binding& binding, const std::vector<Field>& fields);
+
 // The element types that the inputs expect, by field.
 std::map<std::string, DType> expected_types(const ir::Graph& model, const Binding& binding);
 

@@ -283,7 +283,7 @@ TrainingResult Trainer::State::run(const TrainingHooks& hooks) {
   reported_samples_ = at.samples;
   skipped_ = counter("train/skipped");
   if (!config.output.empty()) {
-    fs::create_directories(config.output);
+    io::make_folder(config.output);
     log_ = at.step > 0 ? RunLog(file("log.jsonl"), at.step) : RunLog(file("log.jsonl"));
     if (!config.toml.empty()) io::write_text(file("config.toml"), config.toml);
   }

@@ -156,6 +156,7 @@ void TrainingSetup::make_sessions() {
                                  batch_of(net.graph()).is_known()};
   evaluator.emplace(Model(std::make_shared<const ir::Graph>(std::move(evaluation.graph))), binding, data.test,
                     transforms_of(config.data.prepare, {}), options);
+  check_test_fields(net.graph(), binding, evaluator->fields());
 }
 
 }  // namespace tessera::train

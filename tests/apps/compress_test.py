@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 import program
-from program import INVALID, NOT_FOUND, WRONG_CALL, run
+from program import INVALID, IO, NOT_FOUND, WRONG_CALL, run
 from training_data import pictures, write_npz
 
 RECIPE = """output = "{output}"
@@ -79,6 +79,20 @@ class Compress(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"fc1\.weight +235200 +11760 +5\.00% +\d")
         self.assertRegex(done.stdout, r"accuracy of the test data: dense [01]\.\d+, compressed [01]\.\d+ \([+-]")
+
+    def test_asks_for_its_folder_before_the_work(self):
+        (self.folder / "file").write_text("mine")
+        (self.folder / "taken" / "fold-1.tsr").mkdir(parents=True)
+        for path, text in [
+            (self.folder / "file", "cannot make the folder '{}': there is a file of that name"),
+            ("/proc/y", "cannot make the folder '{}': No such file"),
+            (self.folder / "taken", "cannot write '{}/fold-1.tsr': it is a directory"),
+        ]:
+            done = run("compress", self.recipe, "--set", f"output={path}")
+            self.assertEqual(done.returncode, IO, done.stderr)
+            self.assertIn(text.format(path), done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)  # no stage of a training
+        self.assertEqual((self.folder / "file").read_text(), "mine")
 
     def test_refuses_what_does_not_fit(self):
         for code, text, arguments in [

@@ -196,5 +196,17 @@ TEST(OutputFile, TheLimitOfFilesIsAnError) {
   EXPECT_EQ(entries(folder.path()), 2);
 }
 
+TEST(MakeFolder, MakesItOrSaysWhyNot) {
+  const test::TemporaryFolder folder;
+  make_folder(folder / "a/b");
+  make_folder(folder / "a/b");
+  EXPECT_TRUE(fs::is_directory(folder / "a/b"));
+  write_text(folder / "file", "mine");
+  const std::string begin = "cannot make the folder '" + (folder / "file").string();
+  EXPECT_THAT(error_of([&] { make_folder(folder / "file"); }), HasSubstr(begin + "': there is a file of that name"));
+  EXPECT_THAT(error_of([&] { make_folder(folder / "file/b"); }), HasSubstr(begin + "/b': Not a directory"));
+  EXPECT_EQ(text_of(folder / "file"), "mine");
+}
+
 }  // namespace
 }  // namespace tessera::io::output_file_test

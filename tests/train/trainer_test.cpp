@@ -283,6 +283,12 @@ TEST(Trainer, SaysWhatDoesNotFit) {
   config.data.train_arrays["x"] = test::random_tensor(DType::f32, {kSamples, kFeatures + 1}, 1, -1, 1);
   refuses("the field 'x' does not fit the input 'x'", config);
   config = small();
+  config.data.test_arrays = {{"y", clusters(2).at("y")}};
+  refuses("no field of the test data feeds the input 'x', as 'x' of the training data does: the net's inputs are x",
+          config);
+  config.data.test_arrays = {{"x", clusters(2).at("x")}};
+  refuses("the test data have no field 'y' to compare with", config);
+  config = small();
   config.metric = "beauty";
   refuses("beauty", config);
 }
