@@ -107,6 +107,12 @@ class Reader {
 
   // The array's name to the input's; "" stands for the labels.
   std::map<std::string, std::string> names(const std::map<std::string, io::NpzRows::Array>& arrays) const {
+    std::string listed;
+    for (const auto& [name, array] : arrays) listed += (listed.empty() ? "" : ", ") + name;
+    require(data_.labels.empty() || arrays.contains(data_.labels), kWrong,
+            "there is no array '{}' for the labels; the file has {}", data_.labels, listed.empty() ? "none" : listed);
+    require(data_.labels.empty() || !inputs_.contains(data_.labels), kWrong,
+            "the array '{}' is an input of the model, expected labels", data_.labels);
     std::map<std::string, std::string> found;
     std::vector<std::string> unknown;
     for (const auto& [name, array] : arrays) {
@@ -125,7 +131,7 @@ class Reader {
             unknown.empty() ? "" : unknown[0], expected, data_.labels.empty() ? ", labels" : ", " + data_.labels);
     for (const auto& [name, input] : inputs_) {
       require(std::ranges::any_of(found, [&](const auto& each) { return each.second == name; }), kWrong,
-              "no array for the input '{}'; the file has {}", name, arrays.empty() ? "none" : arrays.begin()->first);
+              "no array for the input '{}'; the file has {}", name, listed.empty() ? "none" : listed);
     }
     return found;
   }
@@ -205,6 +211,8 @@ class Reader {
       if (file.extension() == ".npz") {
         more = read_npz_file(file, true);
       } else {
+        require(data_.labels.empty(), kWrong, "there is no array '{}' for the labels in '{}', which is no .npz file",
+                data_.labels, file.string());
         SampleBatch batch;
         batch.samples = 1;
         batch.inputs[only_input(file).name] = file.extension() == ".npy" ? io::read_npy(file) : picture(file);

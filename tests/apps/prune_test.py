@@ -67,3 +67,6 @@ class Prune(program.WithModel):
 
 if __name__ == "__main__":
     program.main()
+        write_npz(self.folder / "few.npz", *pictures(8), names=("input", "labels"))
+        self.fails(WRONG_CALL, "there is no array 'foo' for the labels; the file has input, labels", "prune",
+                   self.model, "-o", out, "--data", self.folder / "few.npz", "--labels", "foo")

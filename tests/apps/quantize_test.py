@@ -101,6 +101,10 @@ class Quantize(program.WithModel):
         refused("--data", "--max-drop", "0.1")
         refused("no layer has a name like 'none*'", "--full", "--data", self.data, "--exclude", "none*")
         refused("int8", "--full", "--weights", "int4", "--data", self.data)
+        refused("there is no array 'foo' for the labels; the file has input, labels", "--full", "--data", self.data,
+                "--labels", "foo")
+        refused("the array 'input' is an input of the model, expected labels", "--full", "--data", self.data,
+                "--labels", "input")
         self.fails(WRONG_CALL, "out.bin", "quantize", self.model, "-o", self.folder / "out.bin")
         self.assertFalse(out.exists())
 

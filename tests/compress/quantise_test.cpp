@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "compress/exclusion.h"
+#include "io/npy.h"
 #include "io/npz.h"
 #include "models/models.h"
 #include "ops/builder.h"
@@ -224,7 +225,7 @@ TEST_F(Quantise, RefusesHostileData) {
   expect_refused({{"x", x(0)}, {"z", x(0)}}, "'z' is no input");
   expect_refused({{"x", x(0)}, {"labels", Tensor(DType::i64, {3})}}, "rows");
   expect_refused({{"labels", Tensor(DType::i64, {3})}}, "no array for the input 'x'");
-  expect_refused({}, "no array for the input 'x'");
+  expect_refused({}, "no array for the input 'x'; the file has none");
   QuantiseOptions options = full();
   std::ofstream(folder_ / "data.npz") << "PK\x03\x04 this is no archive";
   expect_error_containing(ErrorKind::invalid_argument, "data.npz", [&] { quantise(chain(2, -1), options); });
@@ -235,6 +236,21 @@ TEST_F(Quantise, RefusesHostileData) {
   expect_error_containing(ErrorKind::invalid_argument, "no samples", [&] { quantise(chain(2, -1), options); });
   options.data.path.clear();
   expect_error_containing(ErrorKind::invalid_argument, "--data", [&] { quantise(chain(2, -1), options); });
+}
+
+TEST_F(Quantise, LabelsThatAreNamedMustBeThere) {
+  QuantiseOptions options = full();
+  const auto refuses = [&](const std::string& labels, const std::string& text) {
+    options.data.labels = labels;
+    expect_error_containing(ErrorKind::invalid_argument, text, [&] { quantise(chain(2, -1), options); });
+  };
+  refuses("foo", "there is no array 'foo' for the labels; the file has x");
+  refuses("x", "the array 'x' is an input of the model, expected labels");
+  io::write_npy(folder_ / "files.npy", test::random_tensor(DType::f32, {3, kFeatures}, 6));
+  std::filesystem::create_directory(folder_ / "files");
+  std::filesystem::rename(folder_ / "files.npy", folder_ / "files/a.npy");
+  options.data.path = folder_ / "files";
+  refuses("foo", "there is no array 'foo' for the labels in '");
 }
 
 TEST_F(Quantise, ReadsAFolderAndSettings) {
