@@ -21,6 +21,7 @@ struct CompressOptions {
 
 void run_compress(const CompressOptions& options) {
   check_outputs({options.page});
+  check_form(options.page, {kPageForm, kJsonForm});
   const std::vector<std::byte> bytes = io::read_file(options.recipe, std::int64_t{16} << 20);
   const CompressionRecipe recipe = parse_compression_recipe({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
                                                             options.recipe, options.settings);

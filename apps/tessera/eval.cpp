@@ -23,6 +23,7 @@ struct EvalOptions {
 
 void run_eval(const EvalOptions& options) {
   check_outputs({options.model_out});
+  check_form(options.model_out, {kOnnxForm});
   const std::filesystem::path folder(options.run);
   const bool is_folder = std::filesystem::is_directory(folder);
   const std::string path = is_folder ? (folder / "config.toml").string() : options.run;

@@ -19,6 +19,7 @@ struct NewOptions {
 void run_new(const NewOptions& options) {
   const std::string path = options.output.empty() ? options.name + ".onnx" : options.output;
   if (!options.output.empty()) check_outputs({path});  // by its default name it is checked after the net's
+  check_form(options.output, {kOnnxForm});
   models::ModelOptions model_options;
   model_options.dims = parse_dims(options.dims);
   model_options.seed = options.seed;
@@ -35,7 +36,7 @@ void add_new(CLI::App& app) {
   std::vector<std::string> names;
   for (const models::ModelEntry& entry : models::all_models()) names.emplace_back(entry.name);
   suggest(verb->add_option("NAME", options->name, "Which net; see the list below")->required(), names);
-  verb->add_option("-o,--output", options->output, "Where to write; NAME.onnx in this folder if not given");
+  verb->add_option("-o,--output", options->output, "Where to write: OUT.onnx; NAME.onnx in this folder if not given");
   verb->add_option("--dim", options->dims, "Fix dimensions, as NAME=N or NAME=N,NAME=N; may be repeated");
   verb->add_option("--seed", options->seed, "Seed of the weights")
       ->capture_default_str()

@@ -79,6 +79,7 @@ std::map<std::string, std::int64_t> figures_dims(const Model& model, bool json) 
 
 void run_optimize(const OptimizeOptions& options) {
   check_outputs({options.output, options.page});
+  check_form(options.page, {kPageForm, kJsonForm});
   check_output_name(options.output);
   require(!options.verify || backends::find_device(options.model.device).computes(), ErrorKind::invalid_argument,
           "--verify: device '{}' computes nothing that could be compared", options.model.device);
@@ -98,8 +99,10 @@ void run_optimize(const OptimizeOptions& options) {
                               {},
                               {}};
   if (options.verify) verify(options, model, result);
-  if (!options.page.empty()) write_text(options.page, report::optimisation_html(result));
-  fmt::print("{}", options.json ? report::optimisation_json(result) + "\n" : report::optimisation_text(result));
+  const std::string json = report::optimisation_json(result) + "\n";
+  if (!options.page.empty())
+    write_text(options.page, options.page.ends_with(".json") ? json : report::optimisation_html(result));
+  fmt::print("{}", options.json ? json : report::optimisation_text(result));
   if (!std::ranges::all_of(result.differences, &report::OutputDifference::close)) throw CLI::RuntimeError(1);
 }
 
@@ -121,7 +124,7 @@ void add_optimize(CLI::App& app) {
                  "Compare what is written, read back, with the model as it is in its file, on random inputs, and print "
                  "the loss in numbers");
   verb->add_option("--report", options->page,
-                   "Write a page that says what the passes did and what that bought to this .html file");
+                   "Also write what the passes did and what that bought as a page (.html) or as JSON (.json)");
   verb->add_flag("--json", options->json, "Print the report as JSON");
   add_run_options(*verb, options->model);
   only->excludes("--without");

@@ -39,6 +39,7 @@ void measure(const PruneOptions& options, const Model& model, const Model& prune
 void run_prune(PruneOptions options) {
   check_outputs({options.output, options.page});
   require(!options.output.empty() || options.sensitivity, ErrorKind::invalid_argument,
+  check_form(options.page, {kPageForm, kJsonForm});
           "--output is required, but for --sensitivity");
   require((!options.sensitivity && options.diagnosis.metric.empty()) || !options.diagnosis.data.path.empty(),
           ErrorKind::invalid_argument, "what pruning costs is measured on data, but none were given (--data)");

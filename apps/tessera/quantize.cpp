@@ -23,6 +23,7 @@ struct QuantizeOptions {
 
 void run_quantize(QuantizeOptions options) {
   check_outputs({options.output, options.page});
+  check_form(options.page, {kPageForm, kJsonForm});
   check_output_name(options.output);
   options.how.session = session_options(options.model);
   options.how.estimator = parse_range_estimator(options.estimator);

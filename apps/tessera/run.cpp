@@ -58,6 +58,7 @@ void run_once(const RunCommandOptions& options) {
   require(!options.json || options.outputs != "-", ErrorKind::invalid_argument,
           "--json and --outputs - would both write to standard output");
   check_outputs({options.outputs, options.profile});
+  if (options.outputs != "-") check_form(options.outputs, {kArraysForm, kJsonForm});
   const Model model = load_model(options.model);
   const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model);
   Session session(model, session_options(options.model));

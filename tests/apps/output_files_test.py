@@ -38,10 +38,11 @@ class OutputFiles(unittest.TestCase):
                 ["optimize", self.model, "-o", self.folder / "never.tsr", "--report", path], ["calibrate", "-o", path]]
 
     def writers_of(self, path):
-        """The same for files that can be written: what optimize writes has a name that says what it is."""
-        return [[
-            path.with_suffix(".tsr") if arguments[0] == "optimize" and each == path else each for each in arguments
-        ] for arguments in self.writers(path)]
+        """The same for files that can be written, by names that say what they are."""
+        endings = {"new": ".onnx", "--outputs": ".npz", "--report": ".html", "optimize": ".tsr"}
+        ending = lambda arguments: endings.get(arguments[-2], endings.get(arguments[0], ""))
+        return [[path.with_suffix(ending(arguments)) if each == path else each for each in arguments]
+                for arguments in self.writers(path)]
 
     def refused(self, path, text):
         for arguments in self.writers(path):
@@ -111,6 +112,24 @@ class OutputFiles(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("two different things would be written to", done.stderr)
 
+    def test_names_say_what_is_written(self):
+        packages, onnx, reports = self.folder / "z.tsr", "an ONNX model", ".html for a page, or in .json for JSON"
+        cases = [(["new", "lenet5", "-o"], packages, f".onnx for {onnx}"), (["new", "lenet5", "-o"], "-", ".onnx for"),
+                 (["eval", self.folder, "--export"], packages, f".onnx for {onnx}"),
+                 (["run", self.model, "--outputs"], self.folder / "out.txt", ".npz for arrays, or in .json for JSON"),
+                 (["optimize", self.model, "-o", self.folder / "out.txt"], None, ".onnx for")]
+        for arguments in (["quantize", self.model, "-o", self.folder / "q.onnx"],
+                          ["prune", self.model, "-o", self.folder / "p.onnx"], ["compress", self.folder / "r.toml"],
+                          ["optimize", self.model, "-o", self.folder / "o.onnx"]):
+            cases.append(([*arguments, "--report"], self.folder / "x.pdf", reports))
+        for arguments, path, text in cases:
+            done = run(*arguments, *([] if path is None else [path]))
+            self.assertEqual(done.returncode, 2, f"{arguments}: {done.stderr}")
+            name = arguments[-1] if path is None else path
+            self.assertIn(f"cannot tell what to write to '{name}': give it a name that ends in {text}", done.stderr)
+        self.assertEqual(sorted(os.listdir(self.folder)), self.before)
+        self.assertFalse(pathlib.Path("-").exists())
+
     def test_the_limit_of_files_is_an_error(self):
         small = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
         for arguments in self.writers_of(self.folder / "x")[:6]:
@@ -119,7 +138,7 @@ class OutputFiles(unittest.TestCase):
                 continue  # ten numbers are fewer than 1000 bytes
             self.assertEqual(done.returncode, IO, f"{arguments}: {done.stderr}")
             self.assertIn("it needs more than the 1000 bytes that this process may write to a file", done.stderr)
-        self.assertEqual(sorted(set(os.listdir(self.folder)) - {"x"}), self.before)
+        self.assertEqual(sorted(set(os.listdir(self.folder)) - {"x.npz"}), self.before)
 
     def test_full_disks_are_errors(self):
         script = ('mount -t tmpfs -o size=16k none "$1" && : > "$1/fill" && '
