@@ -26,6 +26,7 @@ struct PruneOptions {
   std::vector<double> sparsities;
   std::string page;
   bool per_layer = false, json = false, sensitivity = false;
+  bool has_sparsity = false;  // --sparsity was given
 };
 
 // Times and memory are those of a run on the first sample of the data, or on made-up inputs without data.
@@ -38,12 +39,15 @@ void measure(const PruneOptions& options, const Model& model, const Model& prune
 
 void run_prune(PruneOptions options) {
   check_outputs({options.output, options.page});
-  require(!options.output.empty() || options.sensitivity, ErrorKind::invalid_argument,
   check_form(options.page, {kPageForm, kJsonForm});
+  require(!options.output.empty() || options.sensitivity, ErrorKind::invalid_argument,
           "--output is required, but for --sensitivity");
   require((!options.sensitivity && options.diagnosis.metric.empty()) || !options.diagnosis.data.path.empty(),
           ErrorKind::invalid_argument, "what pruning costs is measured on data, but none were given (--data)");
   if (!options.output.empty()) check_output_name(options.output);
+  require(!options.has_sparsity || options.prune.structure.find(':') == std::string::npos, ErrorKind::invalid_argument,
+          "--sparsity does not go with --structure {}, which says itself how many weights stay",
+          options.prune.structure);
   options.diagnosis.session = session_options(options.model);
   options.diagnosis.progress = show_progress;
   if (!options.sparsities.empty()) options.diagnosis.sparsities = options.sparsities;
@@ -73,8 +77,9 @@ void add_prune(CLI::App& app) {
   add_model_options(*verb, options->model);
   verb->add_option("-o,--output", options->output, "File to write: .onnx, or .tsr with coded weights")
       ->type_name("FILE");
-  verb->add_option("--sparsity", options->prune.sparsity, "Share of weights, channels or heads that goes (default 0.9)")
-      ->type_name("SHARE");
+  CLI::Option* sparsity = verb->add_option("--sparsity", options->prune.sparsity,
+                                           "Share of weights, channels or heads that goes (default 0.9); not with N:M");
+  sparsity->type_name("SHARE");
   verb->add_option(
           "--structure", options->prune.structure,
           "none: weights anywhere; N:M, such as 2:4: of M weights in a row along the inputs N stay; channels: "
@@ -109,7 +114,10 @@ void add_prune(CLI::App& app) {
       "  tessera prune model.onnx --sensitivity --data test.npz --report page.html\n"
       "  tessera prune model.onnx -o small.onnx --structure channels --sparsity 0.5\n"
       "  tessera prune bert.onnx -o small.onnx --structure heads --sparsity 0.25");
-  verb->callback([options] { run_prune(*options); });
+  verb->callback([options, sparsity] {
+    options->has_sparsity = sparsity->count() > 0;
+    run_prune(*options);
+  });
 }
 
 }  // namespace tessera::apps

@@ -50,13 +50,23 @@ std::vector<LayerWeight> chosen_layers(const ir::Graph& graph, const OneShotPrun
   return layers;
 }
 
+// Returns nothing for "none". The message lists channels and heads too, which prune() deals with before it comes here.
+std::optional<train::KeptOfGroup> group_structure(const std::string& structure) {
+  const bool is_group = structure.find(':') != std::string::npos;
+  require(structure == "none" || is_group, ErrorKind::invalid_argument,
+          "the structure is '{}', expected none, N:M such as 2:4, channels or heads", structure);
+  return train::parse_structure(structure);
+}
+
 Model prune_weights(const Model& model, const OneShotPruneOptions& options, PruneReport& report) {
   const ir::Graph& graph = model.graph();
-  const auto structure = train::parse_structure(options.structure);
+  const auto structure = group_structure(options.structure);
   std::vector<LayerWeight> layers = chosen_layers(graph, options);
   if (structure)
     std::erase_if(layers, [&](const LayerWeight& layer) {
-      return layer.shape[static_cast<std::size_t>(layer.input_axis)] % structure->group != 0;
+      const bool fits = layer.shape[static_cast<std::size_t>(layer.input_axis)] % structure->group == 0;
+      if (!fits) report.left_out.push_back(layer.name);
+      return !fits;
     });
   require(!layers.empty(), ErrorKind::invalid_argument,
           "there is nothing to prune: the model has no float32 convolution or product with constant weights{}",

@@ -35,6 +35,8 @@ std::string prune_text(const PruneReport& report, const std::string& path) {
                         layer.snr_db ? fmt::format(" {:>10} alone", decibel_text(layer.snr_db)) : "");
   for (const std::string& node : report.kept_by)
     text += fmt::format("those before {} stay: it does not treat them one by one\n", base::printable(node));
+  for (const std::string& layer : report.left_out)
+    text += fmt::format("{} stays as it is: its inputs are no multiple of the M of N:M\n", base::printable(layer));
   if (report.metric_before) text += costs_text(report);
   text += fmt::format("{} parameters became {}", report.parameters_before, report.parameters_after);
   return text + (path.empty() ? "\n"
@@ -76,6 +78,7 @@ std::string prune_json(const PruneReport& report, const std::string& path,
                       {"snr_db", json_number(layer.snr_db)}});
   nlohmann::json json{{"layers", std::move(layers)},
                       {"kept_by", report.kept_by},
+                      {"left_out", report.left_out},
                       {"parameters_before", report.parameters_before},
                       {"parameters_after", report.parameters_after},
                       {"path", path}};

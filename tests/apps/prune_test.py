@@ -31,6 +31,17 @@ class Prune(program.WithModel):
             self.assertEqual(run("check", package).returncode, 0)
         self.assertRegex(run("prune", self.model, "-o", package).stdout, r"fc1\.weight +48000 +48000 +4800 +10\.0%")
 
+    def test_says_which_layers_do_not_fit_the_structure(self):
+        # Of LeNet-5's layers the first two convolutions have 1 and 6 inputs.
+        text = "conv{}.weight stays as it is: its inputs are no multiple of the M of N:M"
+        out = self.folder / "pruned.onnx"
+        done = run("prune", self.model, "-o", out, "--structure", "2:4")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for layer in (1, 2):
+            self.assertIn(text.format(layer), done.stdout)
+        done = run("prune", self.model, "-o", out, "--structure", "2:4", "--json")
+        self.assertEqual(json.loads(done.stdout)["left_out"], ["conv1.weight", "conv2.weight"])
+
     def test_says_what_each_layer_costs(self):
         data = self.folder / "data.npz"
         write_npz(data, *pictures(24), names=("input", "labels"))
@@ -54,6 +65,10 @@ class Prune(program.WithModel):
 
     def test_refuses_what_does_not_fit(self):
         out = self.folder / "out.onnx"
+        self.fails(WRONG_CALL, "the structure is 'foo', expected none, N:M such as 2:4, channels or heads", "prune",
+                   self.model, "-o", out, "--structure", "foo")
+        self.fails(WRONG_CALL, "--sparsity does not go with --structure 2:4", "prune", self.model, "-o", out,
+                   "--structure", "2:4", "--sparsity", "0.8")
         self.fails(WRONG_CALL, "the structure is '4:2'", "prune", self.model, "-o", out, "--structure", "4:2")
         self.fails(WRONG_CALL, "the sparsity is 1.5, expected a number in [0, 1)", "prune", self.model, "-o", out,
                    "--sparsity", "1.5")
@@ -62,11 +77,11 @@ class Prune(program.WithModel):
         self.fails(WRONG_CALL, "--output is required", "prune", self.model)
         self.fails(WRONG_CALL, "--data", "prune", self.model, "--sensitivity")
         self.fails(WRONG_CALL, "out.bin", "prune", self.model, "-o", self.folder / "out.bin")
+        write_npz(self.folder / "few.npz", *pictures(8), names=("input", "labels"))
+        self.fails(WRONG_CALL, "there is no array 'foo' for the labels; the file has input, labels", "prune",
+                   self.model, "-o", out, "--data", self.folder / "few.npz", "--labels", "foo")
         self.fails(NOT_FOUND, "does not exist", "prune", self.folder / "none.onnx", "-o", out)
 
 
 if __name__ == "__main__":
     program.main()
-        write_npz(self.folder / "few.npz", *pictures(8), names=("input", "labels"))
-        self.fails(WRONG_CALL, "there is no array 'foo' for the labels; the file has input, labels", "prune",
-                   self.model, "-o", out, "--data", self.folder / "few.npz", "--labels", "foo")
