@@ -4,11 +4,15 @@
 #include <array>
 #include <cmath>
 
+#include "base/cpu_info.h"
+#include "base/error.h"
 #include "base/philox.h"
+#include "base/units.h"
 
 namespace tessera::models {
 
-LayerBuilder::LayerBuilder(ir::Graph& graph, const ModelOptions& options) : builder_(graph), options_(options) {}
+LayerBuilder::LayerBuilder(ir::Graph& graph, const ModelOptions& options)
+    : builder_(graph), options_(options), most_bytes_(base::usable_memory_bytes()) {}
 
 ir::Dim LayerBuilder::dim(const std::string& name, std::int64_t fallback) const {
   if (const auto found = options_.dims.find(name); found != options_.dims.end()) return found->second;
@@ -37,6 +41,11 @@ void LayerBuilder::scope(const std::string& prefix) {
 ValueId LayerBuilder::weight(const std::string& name, Shape shape, double standard_deviation, double mean) {
   if (!options_.fill_weights)
     return builder_.constant(Tensor(DType::f32, std::move(shape), nullptr, nullptr), scope_ + name);
+  const std::int64_t bytes = Tensor(DType::f32, shape, nullptr, nullptr).bytes();
+  require(bytes <= most_bytes_ - weight_bytes_, ErrorKind::over_budget,
+          "the net's weights take more than the {} of memory that this process may use",
+          base::format_bytes(most_bytes_));
+  weight_bytes_ += bytes;
   Tensor tensor(DType::f32, std::move(shape));
   // A uniform distribution over ±sqrt(3)·σ has standard deviation σ; four numbers from each block of the generator.
   const auto center = static_cast<float>(mean),

@@ -73,6 +73,7 @@ class LayerBuilder {
   const ModelOptions& options_;
   std::string scope_;
   std::uint64_t next_stream_ = 0;
+  std::int64_t weight_bytes_ = 0, most_bytes_;
 };
 
 }  // namespace tessera::models

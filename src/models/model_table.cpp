@@ -5,6 +5,9 @@
 namespace tessera::models {
 namespace {
 
+// Nodes are made for each layer or table, so that their number alone can take all memory.
+constexpr std::int64_t kMostRepeats = 10'000;
+
 constexpr ModelEntry kTable[] = {
     {"lenet5", "digits 28x28, 10 classes (LeCun et al. 1998)", "batch", build_lenet5},
     {"resnet18", "images 224x224, 1000 classes (arXiv:1512.03385)", "batch", build_resnet18},
@@ -59,6 +62,9 @@ ir::Graph build_model(std::string_view name, const ModelOptions& options) {
         const bool known = (", " + std::string(entry.dims) + ",").find(", " + dim + ",") != std::string::npos;
         require(known, ErrorKind::invalid_argument, "'{}' has no dimension '{}'; its dimensions: {}", name, dim,
                 entry.dims);
+        const bool is_repeated = dim == "layers" || dim == "tables";
+        require(!is_repeated || size <= kMostRepeats, ErrorKind::over_budget,
+                "{} {} are more than the {} of a net here", size, dim, kMostRepeats);
       }
       return entry.build(options);
     }

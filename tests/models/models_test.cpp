@@ -141,5 +141,14 @@ TEST(Models, RejectsUnknownNetsAndDims) {
                      [] { build_model("lenet5", shapes_only({{"batch", 0}})); });
 }
 
+TEST(Models, RefusesNetsThatTakeAllMemory) {
+  test::expect_error(ErrorKind::over_budget, "999999999 layers are more than the 10000 of a net here",
+                     [] { build_model("mlp", {.dims = {{"layers", 999'999'999}}}); });
+  test::expect_error(ErrorKind::over_budget, "10001 tables are more than the 10000 of a net here",
+                     [] { build_model("dlrm_small", {.dims = {{"tables", 10'001}}}); });
+  test::expect_error_containing(ErrorKind::over_budget, "the net's weights take more than the ",
+                                [] { build_model("mlp", {.dims = {{"features", std::int64_t{1} << 40}}}); });
+}
+
 }  // namespace
 }  // namespace tessera::models::models_test
