@@ -91,15 +91,25 @@ void print_weights(const TrainedWeights& weights) {
   fmt::print(stderr, "\n");
 }
 
+// Returns the folder that --resume goes on in: the one that it names, or without a CONFIG that of the checkpoint that
+// it names. Returns "" where the configuration says the folder.
+std::string resumed_folder(const TrainOptions& options) {
+  const std::filesystem::path given(options.resume);
+  if (options.config.empty() && std::filesystem::is_regular_file(given))
+    return given.has_parent_path() ? given.parent_path().string() : ".";
+  return options.config.empty() || std::filesystem::is_directory(given) ? options.resume : "";
+}
+
 void run_train(const TrainOptions& options) {
-  std::string path = options.config;
-  if (path.empty()) {
-    require(!options.resume.empty(), ErrorKind::invalid_argument,
-            "name a configuration file, or with --resume a folder that a training wrote");
-    path = (std::filesystem::path(options.resume) / "config.toml").string();
-  }
+  require(!options.config.empty() || !options.resume.empty(), ErrorKind::invalid_argument,
+          "name a configuration file, or with --resume a folder that a training wrote");
+  const std::string folder = resumed_folder(options);
+  const std::string path =
+      options.config.empty() ? (std::filesystem::path(folder) / "config.toml").string() : options.config;
+  require(!options.config.empty() || folder == options.resume || std::filesystem::exists(path), ErrorKind::not_found,
+          "there is no '{}' beside the checkpoint '{}': name a CONFIG.toml too", path, options.resume);
   TrainingConfig config = read_config(path, options.settings);
-  if (!options.resume.empty() && std::filesystem::is_directory(options.resume)) config.output = options.resume;
+  if (!folder.empty()) config.output = folder;
   require(!config.output.empty(), ErrorKind::invalid_argument,
           "{}: 'output' is missing: the folder for the log, checkpoints and the trained model", path);
   Trainer trainer(config);
@@ -140,7 +150,7 @@ void add_train(CLI::App& app) {
       ->type_name("CONFIG.toml");
   verb->add_option("--resume", options->resume,
                    "Go on from the newest whole checkpoint in this folder, or from this file; without a CONFIG, as the "
-                   "config.toml in the folder says");
+                   "config.toml in the folder, or beside the file, says");
   verb->add_option("--set", options->settings, "Write a value over that of the file, such as train.seed=3; repeatable")
       ->type_name("KEY=VALUE");
   verb->add_flag("--json", options->json, "Print the result as JSON");

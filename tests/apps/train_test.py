@@ -143,10 +143,47 @@ class Train(unittest.TestCase):
         (self.folder / "cut.npz").write_bytes(whole[:len(whole) // 2])
         self.fails(WRONG_CALL, "cut.npz", "train", self.config("cut", data="cut.npz"))
         self.fails(WRONG_CALL, "did you mean 'steps'?", "train", self.config("key"), "--set", "train.step=3")
+        self.fails(WRONG_CALL, "unknown metric 'nope'; there are accuracy, ", "train", self.config("metric"), "--set",
+                   "train.metric=nope")
         self.fails(NOT_FOUND, "there is no checkpoint", "train", self.config("none"), "--resume", self.folder)
         (self.folder / "net.onnx").write_bytes(b"no model")
         self.fails(INVALID, "net.onnx", "train", self.config("net"), "--set", "model.builder=", "--set",
                    f"model.file={self.folder / 'net.onnx'}")
+
+    def test_goes_on_from_a_checkpoint_by_its_name(self):
+        folder = self.folder / "named"
+        self.assertEqual(run("train", self.config("named", 6)).returncode, 0)
+        whole = (folder / "model.onnx").read_bytes()
+        (folder / "model.onnx").unlink()
+        checkpoint = folder / "checkpoint-000000003.npz"
+        done = run("train", "--resume", checkpoint.name, cwd=folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((folder / "model.onnx").read_bytes(), whole)
+        (folder / "config.toml").unlink()
+        self.fails(NOT_FOUND, f"there is no '{folder / 'config.toml'}' beside the checkpoint '{checkpoint}': name a",
+                   "train", "--resume", checkpoint)
+        self.fails(NOT_FOUND, "nowhere.toml' does not exist", "train", self.folder / "nowhere.toml", "--resume",
+                   checkpoint)
+
+    def test_test_data_are_checked_before_the_training(self):
+        write_npz(self.folder / "others.npz", self.x, self.y, names=("pictures", "y"))
+        wrong = ["--set", f"data.test={self.folder / 'others.npz'}", "--set", "data.hold_out=0"]
+        text = "no field of the test data feeds the input 'input', as 'x' of the training data does"
+        self.fails(WRONG_CALL, text, "train", self.config("others"), *wrong)
+        self.assertFalse((self.folder / "others").exists())
+        self.assertEqual(run("train", self.config("fine", 2)).returncode, 0)
+        self.fails(WRONG_CALL, text, "eval", self.folder / "fine", *wrong)
+        write_npz(self.folder / "others.npz", self.x, self.y, names=("x", "classes"))
+        self.fails(WRONG_CALL, "the test data have no field 'y' to compare with (loss.target)", "eval",
+                   self.folder / "fine", *wrong)
+
+    def test_an_output_that_is_no_folder(self):
+        (self.folder / "file").write_text("mine")
+        for path, text in [(self.folder / "file", "there is a file of that name"), ("/proc/x", "No such file")]:
+            done = self.fails(IO, f"cannot make the folder '{path}': {text}", "train", self.config("output"), "--set",
+                              f"output={path}")
+            self.assertEqual(done.stdout, "")
+        self.assertEqual((self.folder / "file").read_text(), "mine")
 
     def test_a_full_disk(self):
         def no_room():
