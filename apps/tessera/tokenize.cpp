@@ -59,6 +59,9 @@ void run_tokenize(const TokenizeOptions& options) {
           "tokenize wants either texts (as arguments or by --file) or --decode with the numbers of tokens");
   const Tokenizer tokenizer = Tokenizer::load(options.tokenizer);
   if (!options.decode.empty()) {
+    for (const std::int64_t id : options.decode)
+      require(!tokenizer.token_of(id).empty(), ErrorKind::invalid_argument,
+              "--decode: there is no token {}, expected numbers from 0 to {}", id, tokenizer.vocabulary_size() - 1);
     const std::string text = tokenizer.decode(options.decode, !options.plain);
     fmt::print("{}\n", options.json ? report::json_text({{"text", text}}, 2) : base::printable(text));
     return;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "io/file.h"
 #include "text/added_tokens.h"
 #include "text/decoder.h"
@@ -24,6 +25,14 @@ const nlohmann::json& part_of(const nlohmann::json& root, const char* key) {
   static const nlohmann::json none;
   const auto found = root.find(key);
   return found == root.end() ? none : *found;
+}
+
+// What is wrong and where, without the name of the library and of its exception, which come first in brackets.
+std::string reason_of(const nlohmann::json::exception& error) {
+  constexpr std::size_t kMostShown = 300;
+  const std::string text = error.what();
+  const std::size_t end = text.starts_with('[') ? text.find("] ") : std::string::npos;
+  return base::shortened(end == std::string::npos ? text : text.substr(end + 2), kMostShown);
 }
 
 }  // namespace
@@ -117,7 +126,12 @@ struct Tokenizer::Impl {
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   const std::vector<std::byte> bytes = io::read_file(path, kMostFileBytes);
-  return from_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  try {
+    return from_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  } catch (Error& error) {
+    error.add_context(fmt::format("file {}", path.string()));
+    throw;
+  }
 }
 
 Tokenizer Tokenizer::from_json(std::string_view json) {
@@ -126,7 +140,7 @@ Tokenizer Tokenizer::from_json(std::string_view json) {
     require(root.is_object(), ErrorKind::invalid_argument, "a tokenizer.json holds one object, this holds none");
     return Tokenizer(std::make_shared<const Impl>(root));
   } catch (const nlohmann::json::exception& error) {
-    fail(ErrorKind::invalid_argument, "this is no tokenizer.json: {}", error.what());
+    fail(ErrorKind::invalid_argument, "this is no tokenizer.json: {}", reason_of(error));
   }
 }
 

@@ -284,7 +284,7 @@ const Entry& entry_of(std::string_view description) {
   if (found != kMetrics.end()) return *found;
   std::string names;
   for (const std::string& known : metric_names()) names += (names.empty() ? "" : ", ") + known;
-  fail(ErrorKind::invalid_argument, "unknown metric '{}'; there are {}", description, names);
+  fail(ErrorKind::invalid_argument, "unknown metric '{}'; there are {}, and loss", description, names);
 }
 
 }  // namespace

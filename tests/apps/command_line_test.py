@@ -14,7 +14,7 @@ import zipfile
 import zlib
 
 import program
-from program import run
+from program import OVER_BUDGET, WRONG_CALL, run
 
 
 def npy(shape, values, descr="<f4", code="f"):
@@ -107,6 +107,24 @@ class CommandLine(program.WithModel):
         run("new", "lenet5", "-o", again, "--seed", "2")
         self.assertNotEqual(self.model.read_bytes(), again.read_bytes())
         self.fails(2, "there is no net 'lenet'; nets: lenet5, ", "new", "lenet")
+
+    def test_new_refuses_nets_that_take_all_memory(self):
+        for dim in ("layers=999999999", "width=99999999999"):
+            self.fails(OVER_BUDGET, "more than the ", "new", "mlp", "-o", self.folder / "much.onnx", "--dim", dim)
+
+    def test_tokenize_names_what_is_wrong(self):
+        tokenizer = self.folder / "tokenizer.json"
+        tokenizer.write_text('{"model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}}}')
+        self.assertEqual(run("tokenize", tokenizer, "--decode", "1,0").stdout, "b a\n")
+        for token in (-1, 2, 999999999):
+            self.fails(WRONG_CALL, f"--decode: there is no token {token}, expected numbers from 0 to 1", "tokenize",
+                       tokenizer, "--decode", token)
+        tokenizer.write_text('{"model":\n x}')
+        self.fails(WRONG_CALL, "this is no tokenizer.json: parse error at line 2, column 2: syntax error", "tokenize",
+                   tokenizer, "a")
+        done = run("tokenize", tokenizer, "a")
+        self.assertIn(str(tokenizer), done.stderr)
+        self.assertNotIn("json.exception", done.stderr)
 
     def test_run_prints_and_saves(self):
         out = self.folder / "out.npz"

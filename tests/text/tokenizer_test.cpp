@@ -81,7 +81,9 @@ TEST(Tokenizer, NonsenseIsRefused) {
   const auto refuses = [](const char* json, ErrorKind kind, const char* message) {
     test::expect_error_containing(kind, message, [&] { Tokenizer::from_json(json); });
   };
-  refuses("", ErrorKind::invalid_argument, "this is no tokenizer.json");
+  refuses("", ErrorKind::invalid_argument, "this is no tokenizer.json: parse error at line 1, column 1:");
+  refuses("{\n  \"model\": x}", ErrorKind::invalid_argument, "parse error at line 2, column 12: ");
+  refuses(R"({"model": {"type": 3}})", ErrorKind::invalid_argument, "this is no tokenizer.json: type must be string");
   refuses("[]", ErrorKind::invalid_argument, "holds one object");
   refuses("{}", ErrorKind::invalid_argument, "has no model");
   refuses(R"({"model": {"type": "Magic"}})", ErrorKind::unsupported, "model 'Magic' is not supported");

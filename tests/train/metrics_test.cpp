@@ -92,7 +92,7 @@ TEST(Metrics, ReadHalfPrecision) {
 
 TEST(Metrics, RefuseWhatDoesNotFit) {
   expect_error_containing(ErrorKind::invalid_argument,
-                          "unknown metric 'recall'; there are accuracy, top_k, auc, f1, perplexity, mean_iou",
+                          "unknown metric 'recall'; there are accuracy, top_k, auc, f1, perplexity, mean_iou, and loss",
                           [] { make_metric("recall"); });
   expect_error_containing(ErrorKind::invalid_argument, "metric 'top_k': expected top_k:K",
                           [] { make_metric("top_k"); });
