@@ -98,7 +98,12 @@ std::string describe(const CLI::App& app, const CLI::ParseError& error) {
   std::string text = error.what();
   if (const std::size_t at = text.find(": expects "); at != std::string::npos) text.erase(at, 1);
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) && !app.get_subcommands().empty()) {
-    text += fmt::format("; see 'tessera {} --help'", app.get_subcommands().front()->get_name());
+    std::string words;
+    for (const CLI::App* verb = &app; !verb->get_subcommands().empty();) {
+      verb = verb->get_subcommands().front();
+      words += verb->get_name() + ' ';
+    }
+    text += fmt::format("; see 'tessera {}--help'", words);
   }
   return text;
 }

@@ -69,7 +69,7 @@ void advise_batch(const Situation& situation, std::vector<Advice>& list) {
     bound.emplace_back(layer.estimate.seconds, layer_name(layer.work));
     if (bound.size() == 1 || layer.estimate.seconds >= std::ranges::max(bound).first) latest = layer.batch_factor;
   }
-  if (chosen->first > 1 && gain > kWorthSaying) {
+  if (situation.batch > 0 && chosen->first > 1 && gain > kWorthSaying) {
     Advice advice{AdviceKind::batch,
                   fmt::format("Raise the batch from {} to {}", situation.batch,
                               std::llround(static_cast<double>(situation.batch) * chosen->first)),

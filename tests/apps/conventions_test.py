@@ -144,6 +144,7 @@ class Conventions(program.WithModel):
         self.refused("'run' has no option '--fly'; see 'tessera run --help'", "run", self.model, "--fly")
         self.refused("'info' has no place for 'b.onnx'; see 'tessera info --help'", "info", self.model, "b.onnx")
         self.refused("MODEL is required; see 'tessera run --help'", "run")
+        self.refused("COMMAND is required; see 'tessera share run --help'", "share", "run")
 
     def test_numbers_out_of_range(self):
         huge = "1" + "0" * 23
