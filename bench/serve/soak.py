@@ -33,7 +33,7 @@ from trial import Trial
 MODEL = "resnet18_cifar"
 SIZES = [1, 3, 32, 32]
 SAMPLE_S = 5
-BURST_FIGURES = ("p50_us", "p99_us", "max_us", "per_second", "statuses")
+BURST_FIGURES = ("p50_us", "p99_us", "max_us", "per_second", "statuses", "lateness")
 
 
 class Overload:
@@ -174,6 +174,9 @@ def summary(options, trial):
                              "most": max(resident), "an_hour": slope},
             "threads": trial.samples[-1]["threads"], "files": max(one["files"] for one in trial.samples),
             "samples": trial.samples, "failures": failures,
+            # Latency counts from when a request was due: what its client sent it late by is in it.
+            "sent_late_p99_ms": statistics.median([burst["lateness"]["p99_us"] / 1000
+                                                   for burst in trial.overload.bursts] or [0]),
             "bursts": [{"second": burst["begin_s"] - trial.began_s, **{key: burst[key] for key in BURST_FIGURES}}
                        for burst in trial.overload.bursts],
             "history": [(at - trial.began_s, name) for at, name in trial.history]}

@@ -18,6 +18,7 @@ namespace {
 constexpr double kRetrySeconds = 0.5;
 constexpr std::int64_t kMostHere_ns = 3'000'000;  // that a run may hold the thread of its request
 constexpr std::chrono::seconds kKeepMemory{1};    // of batches, while no requests come
+constexpr std::int64_t kWayShare = 20;            // of a goal, one in so many parts is kept for the way to the client
 constexpr std::size_t kSpareBuffers = 3;          // beside those that are computed: two that form, one on its way
 constexpr std::uint64_t kLeastImportant = std::numeric_limits<std::uint64_t>::max();
 
@@ -141,7 +142,9 @@ void ServedModel::admit(Call& call, const QueuedCall& queued, std::uint64_t prio
   if (timeout_ns == 0) timeout_ns = static_cast<std::int64_t>(policy.default_timeout_microseconds()) * 1000;
   if (timeout_ns == 0) timeout_ns = info_.settings.goal_ns;
   if (timeout_ns == 0) return;
-  call.deadline_ns = call.arrival_ns + timeout_ns;
+  // The goal is the client's, to whom the answer has a way to go yet.
+  const bool is_goal = timeout_ns == info_.settings.goal_ns;
+  call.deadline_ns = call.arrival_ns + timeout_ns - (is_goal ? timeout_ns / kWayShare : 0);
   // It is computed together with what is left of the requests before it.
   const std::int64_t rest = before % full;
   const std::int64_t run_ns = rest == 0
