@@ -18,8 +18,8 @@ file = "{folder}/audit.log"
 inference = true
 most_mib = 1
 [limits]
-header_seconds = 2
-stall_seconds = 2
+header_seconds = {seconds}
+stall_seconds = {seconds}
 connections = 200
 """
 
@@ -39,8 +39,8 @@ class Trial:
     # --- the server ---
 
     def start_server(self):
-        self.server = serving.Server(self.repository.folder, config=CONFIG.format(folder=self.records),
-                                     ports=self.ports)
+        config = CONFIG.format(folder=self.records, seconds=int(2 * serving.PATIENCE))
+        self.server = serving.Server(self.repository.folder, config=config, ports=self.ports)
         self.ports = self.server.ports
 
     def audit_logs(self):
