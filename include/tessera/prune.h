@@ -40,7 +40,7 @@ struct PruneReport : CompressionCosts {
   // Nodes that keep the channels or heads in front of them in the net, because their operator does not treat these one
   // by one. Empty for other structures.
   std::vector<std::string> kept_by;
-  // Of "N:M": weights that stay as they are because the inputs of their layers are no multiple of M.
+  // With "N:M" these weights stay as they are, because the inputs of their layers are no multiple of M.
   std::vector<std::string> left_out;
   std::int64_t parameters_before = 0, parameters_after = 0;  // float32 numbers of the model
 };

@@ -153,7 +153,7 @@ class Explainer {
     return planned(device, precision).evaluate(device, precision);
   }
 
-  // What values take in memory, of what the plan says: it is made in float32, or with its layers rounded already.
+  // Returns by what the plan's bytes are to be multiplied: it is made in float32, or with its layers rounded already.
   double share_of_f32(const Planned& planned) const {
     return planned.place.rounded ? 1 : cost::storage_bytes(options_.precision) / 4.0;
   }

@@ -18,11 +18,11 @@ struct MemoryTimeline {
 
 MemoryTimeline memory_timeline(const plan::Plan& plan);
 
-// What lies in memory from run to run: constants, and variables, which are a training step's weights and what its
-// optimiser keeps of them.
+// The bytes that lie in memory from run to run: constants, and variables, which are a training step's weights and what
+// its optimiser keeps of them.
 std::int64_t kept_bytes(const plan::Plan& plan);
 
-// For values of another width: all bytes times the factor.
+// Multiplies all bytes by the factor, as values of another width take so many times as much.
 void scale(MemoryTimeline& timeline, double factor);
 
 }  // namespace tessera::report

@@ -27,7 +27,7 @@ const nlohmann::json& part_of(const nlohmann::json& root, const char* key) {
   return found == root.end() ? none : *found;
 }
 
-// What is wrong and where, without the name of the library and of its exception, which come first in brackets.
+// Says what is wrong and where, without the names of the library and of its exception, which come first in brackets.
 std::string reason_of(const nlohmann::json::exception& error) {
   constexpr std::size_t kMostShown = 300;
   const std::string text = error.what();

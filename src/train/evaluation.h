@@ -33,7 +33,7 @@ class Evaluator {
   Evaluator(const Model& graph, Binding binding, std::shared_ptr<const Dataset> data, TransformList transforms,
             const EvaluatorOptions& options);
 
-  // Of a sample of the data in a batch.
+  // Describes a sample of the data, as it stands in a batch.
   const std::vector<Field>& fields() const { return loader_.fields(); }
 
   // Weights by the names of the graph's variables. `step` and `best` of the report are not set. The last batch may be

@@ -313,7 +313,7 @@ std::vector<ModelState> Repository::index() const {
   const std::vector<std::string> names = names_on_disk();
   const std::lock_guard lock(mutex_);
   for (const auto& [name, entry] : entries_) {
-    // Of what could not be loaded in its place.
+    // The reason is that of what could not be loaded in its place.
     const std::string reason = entry.reason.empty() ? "" : "not loaded anew: " + entry.reason;
     for (const auto& [number, servable] : entry.versions)
       states.push_back({name, std::to_string(number), "READY", reason});
