@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/short_slices.h"
 #include "serve/core/log.h"
 #include "serve/grpc/convert.h"
 #include "serve/grpc/infer_reactors.h"
@@ -242,7 +243,9 @@ GrpcServer::GrpcServer(Service& service, const GrpcOptions& options) : state_(st
   grpc::ResourceQuota quota("tessera-serve");
   quota.Resize(static_cast<std::size_t>(options.memory_bytes));
   builder.SetResourceQuota(quota);
+  base::ask_for_short_slices();  // its threads inherit them
   state_->server = builder.BuildAndStart();
+  base::ask_for_usual_slices();
   require(state_->server != nullptr && state_->port != 0, ErrorKind::io, "cannot listen on {} for gRPC",
           options.address);
 }

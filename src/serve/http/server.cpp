@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/short_slices.h"
 #include "serve/core/log.h"
 #include "serve/http/session.h"
 
@@ -118,7 +119,12 @@ int HttpServer::listen(const std::string& address, Handler handler, const TlsFil
 
 void HttpServer::start() {
   for (State::Listener& listener : state_->listeners) state_->accept(listener);
-  for (int i = 0; i < state_->thread_count; ++i) state_->threads.emplace_back([this] { state_->context.run(); });
+  for (int i = 0; i < state_->thread_count; ++i) {
+    state_->threads.emplace_back([this] {
+      base::ask_for_short_slices();
+      state_->context.run();
+    });
+  }
 }
 
 std::int64_t HttpServer::connections() const {

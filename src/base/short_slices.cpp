@@ -1,0 +1,41 @@
+#include "base/short_slices.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace tessera::base {
+namespace {
+
+// As the system declares it (sched_setattr(2)); the C library of Debian 12 does not.
+struct SchedulingAttributes {
+  std::uint32_t size = sizeof(SchedulingAttributes), policy = 0;
+  std::uint64_t flags = 0;
+  std::int32_t nice = 0;
+  std::uint32_t priority = 0;
+  std::uint64_t runtime_ns = 0, deadline_ns = 0, period_ns = 0;
+};
+
+constexpr std::uint32_t kUsualPolicy = 0;  // SCHED_OTHER, for which the runtime is the length of slices
+constexpr std::uint64_t kShortSliceNs = 100'000;
+
+void set_slice(std::uint64_t ns) {
+  SchedulingAttributes attributes;
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) return;
+  if (attributes.policy != kUsualPolicy) return;
+  attributes.runtime_ns = ns;
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+}  // namespace
+
+void ask_for_short_slices() {
+  set_slice(kShortSliceNs);
+}
+
+void ask_for_usual_slices() {
+  set_slice(0);
+}
+
+}  // namespace tessera::base
