@@ -180,6 +180,8 @@ def main():
     names = options.models.split(",")
     if set(names) - set(MODELS):
         parser.error(f"--models: expected some of {','.join(MODELS)}")
+    if not list(VENV.glob("lib/*/site-packages/pytriton/tritonserver")):
+        sys.exit("peers: the other servers are not here; bench/serve/peers.py --setup installs them")
     prepare(options)
     servers = []
     with tempfile.TemporaryDirectory() as name:
