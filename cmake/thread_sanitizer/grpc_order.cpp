@@ -22,7 +22,8 @@ namespace {
 
 using Run = void (*)(grpc_completion_queue_functor*, int);
 
-// What runs a callback is private to gRPC's headers; arguments of an explicit instantiation may name it.
+// The function that runs a callback is private to gRPC's headers, but arguments of an explicit instantiation may name
+// it.
 Run run_of_tag();
 template <Run run>
 struct Opened {

@@ -8,7 +8,7 @@
 namespace tessera::base {
 namespace {
 
-// As the system declares it (sched_setattr(2)); the C library of Debian 12 does not.
+// The system's struct sched_attr (sched_setattr(2)), which the C library of Debian 12 does not declare.
 struct SchedulingAttributes {
   std::uint32_t size = sizeof(SchedulingAttributes), policy = 0;
   std::uint64_t flags = 0;
@@ -20,10 +20,12 @@ struct SchedulingAttributes {
 constexpr std::uint32_t kUsualPolicy = 0;  // SCHED_OTHER, for which the runtime is the length of slices
 constexpr std::uint64_t kShortSliceNs = 100'000;
 
-void set_slice(std::uint64_t ns) {
-  SchedulingAttributes attributes;
-  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) return;
-  if (attributes.policy != kUsualPolicy) return;
+// Returns whether they are those of a thread of the usual policy.
+bool read_attributes(SchedulingAttributes& attributes) {
+  return syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) == 0 && attributes.policy == kUsualPolicy;
+}
+
+void set_slice(SchedulingAttributes attributes, std::uint64_t ns) {
   attributes.runtime_ns = ns;
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
@@ -31,11 +33,13 @@ void set_slice(std::uint64_t ns) {
 }  // namespace
 
 void ask_for_short_slices() {
-  set_slice(kShortSliceNs);
+  SchedulingAttributes attributes;
+  if (read_attributes(attributes)) set_slice(attributes, kShortSliceNs);
 }
 
 void ask_for_usual_slices() {
-  set_slice(0);
+  SchedulingAttributes attributes;
+  if (read_attributes(attributes) && attributes.runtime_ns == kShortSliceNs) set_slice(attributes, 0);
 }
 
 }  // namespace tessera::base

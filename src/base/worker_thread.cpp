@@ -5,6 +5,8 @@
 #include <memory>
 #include <system_error>
 
+#include "base/short_slices.h"
+
 namespace tessera::base {
 namespace {
 
@@ -22,6 +24,7 @@ sigset_t signals_of_the_program() {
 
 void* run_body(void* given) {
   const std::unique_ptr<std::function<void()>> body(static_cast<std::function<void()>*>(given));
+  ask_for_usual_slices();  // who starts it may have others
   (*body)();
   return nullptr;
 }

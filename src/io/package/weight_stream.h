@@ -32,7 +32,7 @@ enum class PieceUse : std::uint32_t {
   parts = 2,  // a step reads a small part of it (rows of a table): it is read last, and only the end of the run waits
 };
 
-// What the error of a wrong checksum says, by which it can be told from others of invalid models.
+// The error of a wrong checksum has these words, by which it can be told from others of invalid models.
 inline constexpr std::string_view kDamagedWeights = "bytes of the package's weights are damaged";
 
 struct StreamedPiece {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/short_slices.h"
 #include "base/text.h"
 #include "serve/core/log.h"
 #include "serve/core/tracing.h"
@@ -60,7 +61,11 @@ Pipeline::Pipeline(Arbiter& arbiter, std::unique_ptr<Step> before, std::shared_p
   config.clear_dynamic_batching();
   describe(info_.inputs, *config.mutable_input());
   describe(info_.outputs, *config.mutable_output());
-  for (int i = 0; i < std::max(info_.settings.instances(), 2); ++i) workers_.emplace_back([this] { work(); });
+  for (int i = 0; i < std::max(info_.settings.instances(), 2); ++i)
+    workers_.emplace_back([this] {
+      base::ask_for_usual_slices();  // a request to load the model came to a thread with short ones
+      work();
+    });
 }
 
 Pipeline::~Pipeline() {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/short_slices.h"
 #include "base/text.h"
 #include "serve/core/classification.h"
 #include "serve/core/log.h"
@@ -64,7 +65,11 @@ ServedModel::ServedModel(Arbiter& arbiter, const Model& model, const std::string
   info_.inputs = infos(model.inputs(), batched_);
   info_.outputs = infos(model.outputs(), batched_);
   warm_up();
-  for (int i = 0; i < info_.settings.instances(); ++i) workers_.emplace_back([this] { work(); });
+  for (int i = 0; i < info_.settings.instances(); ++i)
+    workers_.emplace_back([this] {
+      base::ask_for_usual_slices();  // a request to load the model came to a thread with short ones
+      work();
+    });
 }
 
 ServedModel::~ServedModel() {
@@ -140,10 +145,10 @@ void ServedModel::admit(Call& call, const QueuedCall& queued, std::uint64_t prio
   std::int64_t timeout_ns = call.request.timeout_ns;
   const auto& policy = info_.settings.config.dynamic_batching().default_queue_policy();
   if (timeout_ns == 0) timeout_ns = static_cast<std::int64_t>(policy.default_timeout_microseconds()) * 1000;
-  if (timeout_ns == 0) timeout_ns = info_.settings.goal_ns;
+  const bool is_goal = timeout_ns == 0;
+  if (is_goal) timeout_ns = info_.settings.goal_ns;
   if (timeout_ns == 0) return;
-  // The goal is the client's, to whom the answer has a way to go yet.
-  const bool is_goal = timeout_ns == info_.settings.goal_ns;
+  // The goal is for the client, to whom the answer has a way to go yet.
   call.deadline_ns = call.arrival_ns + timeout_ns - (is_goal ? timeout_ns / kWayShare : 0);
   // It is computed together with what is left of the requests before it.
   const std::int64_t rest = before % full;

@@ -45,7 +45,7 @@ Lines lines_of(const Tensor& data, const Tensor& indices, std::size_t axis) {
   return lines;
 }
 
-// Where the first column of a row lies in the data; rows are counted over all axes but this one and the last.
+// Returns where the first column of a row lies in the data. Rows are counted over all axes but this one and the last.
 std::int64_t place_of_row(const Lines& lines, std::int64_t row) {
   std::int64_t place = 0;
   for (std::size_t i = lines.sizes.size(); i-- > 0;) {

@@ -13,7 +13,7 @@ ir::Attributes attributes(std::int64_t axis, const char* reduction = "none") {
   return {{"axis", axis}, {"reduction", std::string(reduction)}};
 }
 
-// Of equal indices the last wins; some count from behind.
+// Some indices are equal, of which the last wins, and some count from behind.
 struct Case {
   Shape data, indices;
   std::int64_t axis;

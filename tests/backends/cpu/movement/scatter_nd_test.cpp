@@ -16,7 +16,7 @@ TEST(CpuScatterNd, MatchesReference) {
       {{7}, {3, 1}, {3}}, {{50, 33}, {20, 1}, {20, 33}}, {{5, 6, 7}, {4, 2}, {4, 7}},    {{5, 6, 7}, {2, 3, 3}, {2, 3}},
       {{5, 6}, {1}, {6}}, {{5, 6}, {0, 1}, {0, 6}},      {{300, 500}, {2, 1}, {2, 500}}, {{4, 0}, {2, 1}, {2, 0}}};
   for (const auto& [data, indices, updates] : kCases) {
-    // Of equal indices the last wins; some count from behind.
+    // Some indices are equal, of which the last wins, and some count from behind.
     const Tensor at = random_tensor(DType::i64, indices, 2, -4, 3);
     for (const DType type : {DType::f32, DType::f16, DType::u8, DType::i64, DType::boolean, DType::f64})
       expect_matches_reference(
