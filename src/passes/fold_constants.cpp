@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "ir/constant_role.h"
 #include "ops/infer.h"
 #include "ops/node_operands.h"
 #include "ops/op_table.h"
@@ -88,6 +89,21 @@ std::vector<Value> evaluate(const ir::Graph& graph, const ir::Node& node, std::s
   }
 }
 
+// What the result of the node is to the net, where the graph says that of its constants: a parameter if one is among
+// the operands, computed if no weight is.
+std::optional<ir::ConstantRole> role_of_result(const ir::Graph& graph, const ir::Node& node) {
+  if (!ir::has_roles(graph)) return std::nullopt;
+  ir::ConstantRole role = ir::ConstantRole::computed;
+  for (const ir::ValueId input : node.inputs) {
+    const Tensor* constant = graph.constant(input);
+    if (constant == nullptr || !is_float(constant->dtype())) continue;
+    const ir::ConstantRole own = ir::role_of(graph, input);
+    if (own == ir::ConstantRole::parameter) return own;
+    if (own == ir::ConstantRole::unmarked) role = own;
+  }
+  return role;
+}
+
 void fold_node(ir::Graph& graph, ir::NodeId id, const PassContext& context, FoldingBudget& left, Depths& depths) {
   const ir::Node& node = graph.node(id);
   const bool wanted = std::ranges::any_of(node.outputs, [](ir::ValueId output) { return output.valid(); });
@@ -104,10 +120,12 @@ void fold_node(ir::Graph& graph, ir::NodeId id, const PassContext& context, Fold
                                        [](const Value& value) { return !value.has_value() || value.is_tensor(); });
   if (!all_tensors) return;
   const std::vector<ir::ValueId> outputs = node.outputs;
+  const std::optional<ir::ConstantRole> role = role_of_result(graph, node);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!outputs[i].valid() || !results[i].has_value()) continue;
     if (results[i].tensor().is_deferred()) depths[outputs[i].index] = depth + 1;
     graph.become_constant(outputs[i], results[i].tensor());
+    if (role && is_float(results[i].tensor().dtype())) ir::set_role(graph, outputs[i], *role);
   }
 }
 

@@ -1,11 +1,13 @@
-// Constants with the same bytes become one, and so do nodes that compute the same from the same: equal operator,
-// attributes and inputs (either way round where the order does not matter). Random nodes and nodes with subgraphs stay.
+// Constants with the same bytes become one, unless one is a weight and the other is known to be none; and so do nodes
+// that compute the same from the same: equal operator, attributes and inputs (either way round where the order does not
+// matter). Random nodes and nodes with subgraphs stay.
 #include <algorithm>
 #include <bit>
 #include <functional>
 #include <string_view>
 #include <unordered_map>
 
+#include "ir/constant_role.h"
 #include "ir/equal.h"
 #include "ops/op_table.h"
 #include "passes/pass.h"
@@ -78,11 +80,21 @@ class DuplicateMerger {
                         : hash_of_bytes(constant, 0, static_cast<std::size_t>(constant.bytes()))];
       const auto same = std::ranges::find_if(candidates, [&](ValueId other) {
         const Tensor& held = *graph_.constant(other);
-        return held.dtype() == constant.dtype() && held.shape() == constant.shape() &&
+        return held.dtype() == constant.dtype() && held.shape() == constant.shape() && is_as_trainable(id, other) &&
                (held.shares_storage_with(constant) || (!deferred && !held.is_deferred() && identical(held, constant)));
       });
       if (same == candidates.end() || !replacements_.replace(id, *same)) candidates.push_back(id);
     }
+  }
+
+  // A weight and a constant that is none stay apart: training would change both.
+  bool is_as_trainable(ValueId a, ValueId b) const {
+    if (!is_float(graph_.constant(a)->dtype()) || !ir::has_roles(graph_)) return true;
+    const auto is_weight = [&](ValueId id) {
+      const ir::ConstantRole role = ir::role_of(graph_, id);
+      return role == ir::ConstantRole::unmarked || role == ir::ConstantRole::parameter;
+    };
+    return is_weight(a) == is_weight(b);
   }
 
   // --- nodes

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "io/onnx/form_version.h"
+#include "ir/constant_role.h"
 
 namespace tessera::io {
 
@@ -134,6 +135,17 @@ void Exporter::write_value(const std::string& name, const ir::ValueType& type, V
   write_type(type, *proto.mutable_type());
 }
 
+// As exporters that go by torch.export state it.
+void Exporter::write_role(const ir::Graph& graph, ir::ValueId constant, const std::string& name, GraphProto& proto) {
+  const std::optional<std::string> kind = ir::kind_of_role(ir::role_of(graph, constant));
+  if (!kind) return;
+  ValueInfoProto& info = *proto.add_value_info();
+  write_value(name, graph.value(constant).type, info);
+  auto& property = *info.add_metadata_props();
+  property.set_key("pkg.torch.export.graph_signature.InputSpec.kind");
+  property.set_value(*kind);
+}
+
 void Exporter::write_tensor(const Tensor& tensor, const std::string& name, TensorProto& proto) {
   proto.set_name(name);
   proto.set_data_type(static_cast<std::int32_t>(tensor.dtype()));
@@ -219,8 +231,9 @@ void Exporter::write_graph(const Scope& scope, std::size_t formal_inputs, GraphP
   for (std::size_t i = 0; i < graph.value_count(); ++i) {
     const ir::ValueId id{static_cast<std::int32_t>(i)};
     const Tensor* tensor = graph.constant(id);
-    if (tensor != nullptr && !is_outer_constant(scope, name_of_value(id), *tensor))
-      write_tensor(*tensor, name_of_value(id), *proto.add_initializer());
+    if (tensor == nullptr || is_outer_constant(scope, name_of_value(id), *tensor)) continue;
+    write_tensor(*tensor, name_of_value(id), *proto.add_initializer());
+    write_role(graph, id, name_of_value(id), proto);
   }
   const std::set<ir::ValueId> outputs(graph.outputs().begin(), graph.outputs().end());
   for (ir::NodeId id : graph.order()) {
@@ -241,7 +254,7 @@ void Exporter::write_metadata(ModelProto& proto) const {
     else if (key == "domain") proto.set_domain(value);
     else if (key == "doc_string") proto.set_doc_string(value);
     else if (key == "model_version") proto.set_model_version(std::strtoll(value.c_str(), nullptr, 10));
-    else if (key != "ir_version" && !key.starts_with(kOpset) && !key.starts_with(kIgnored)) {
+    else if (key != "ir_version" && !key.starts_with(kOpset) && !key.starts_with(kIgnored) && !ir::is_role_key(key)) {
       auto& property = *proto.add_metadata_props();
       property.set_key(key.starts_with(kProperty) ? key.substr(kProperty.size()) : key);
       property.set_value(value);

@@ -40,6 +40,8 @@ class Exporter {
   void write_subgraph(const Scope& outer, const ir::Node& node, const ir::Graph& subgraph,
                       tessera_onnx::GraphProto& proto);
   void write_tensor(const Tensor& tensor, const std::string& name, tessera_onnx::TensorProto& proto);
+  void write_role(const ir::Graph& graph, ir::ValueId constant, const std::string& name,
+                  tessera_onnx::GraphProto& proto);
   void write_value(const std::string& name, const ir::ValueType& type, tessera_onnx::ValueInfoProto& proto);
   void write_metadata(tessera_onnx::ModelProto& proto) const;
   void write_variables(const Scope& scope, tessera_onnx::ModelProto& proto) const;

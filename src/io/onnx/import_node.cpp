@@ -6,6 +6,7 @@
 #include "io/onnx/import_body.h"
 #include "io/onnx/importer.h"
 #include "io/onnx/upgrade.h"
+#include "ir/constant_role.h"
 #include "ops/op_table.h"
 
 namespace tessera::io {
@@ -277,8 +278,10 @@ void Importer::add_constant(const NodeProto& proto, Scope& scope) {
   else if (name == "value_strings" && type == kStrings)
     tensor = vector_tensor<std::string>(std::vector<std::string>(value->strings().begin(), value->strings().end()));
   else fail(ErrorKind::invalid_model, "attribute '{}' of type {} is no value of a constant", shown(name), type);
-  scope.values[proto.output(0)] =
-      scope.graph->graph.add_constant(std::move(tensor), final_name(scope, proto.output(0)));
+  const bool is_literal = is_float(tensor.dtype());
+  const ir::ValueId id = scope.graph->graph.add_constant(std::move(tensor), final_name(scope, proto.output(0)));
+  if (is_literal) ir::set_role(scope.graph->graph, id, ir::ConstantRole::literal);
+  scope.values[proto.output(0)] = id;
 }
 
 Importer::Arguments Importer::read_arguments(const NodeProto& proto, const FunctionProto& function,

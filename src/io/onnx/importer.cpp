@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "io/onnx/upgrade.h"
+#include "ir/constant_role.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::io {
@@ -231,6 +232,7 @@ void Importer::add_initializers(const GraphProto& proto, Scope& scope, bool is_s
     if (scope.values.contains(name)) continue;
     scope.values[name] = graph.add_constant(tensors_.read_sparse(initializer), name);
   }
+  mark_initializers(proto, scope);
 }
 
 void Importer::add_outputs(const GraphProto& proto, Scope& scope) {
@@ -326,8 +328,10 @@ ir::SubgraphPointer Importer::subgraph(const GraphProto& proto, const Scope& out
     if (uses.contains(name)) scope.values[name] = id;
   }
   for (const std::string& name : captures.constants) {
-    if (uses.contains(name))
-      scope.values[name] = graph.add_constant(*outer.graph->graph.constant(resolve(outer, name)), name);
+    if (!uses.contains(name)) continue;
+    const ir::ValueId constant = resolve(outer, name);
+    scope.values[name] = graph.add_constant(*outer.graph->graph.constant(constant), name);
+    ir::set_role(graph.graph, scope.values[name], ir::role_of(outer.graph->graph, constant));
   }
   for (const std::string& name : captures.absent) {
     if (uses.contains(name)) scope.values[name] = {};

@@ -74,7 +74,7 @@ class Importer {
     Names constants, absent;       // passed into the subgraphs that use them, not captured
   };
 
-  // importer.cpp: the model and its graphs
+  // importer.cpp: the model and its graphs; constant_roles.cpp: what the file says of its initializers
   Opsets read_opsets(const google::protobuf::RepeatedPtrField<tessera_onnx::OperatorSetIdProto>& imports) const;
   void check_opsets(const Opsets& opsets);
   void read_metadata(ir::Graph& graph) const;
@@ -82,6 +82,7 @@ class Importer {
   void declare_types(const tessera_onnx::GraphProto& proto, OpenGraph& graph);
   void add_inputs(const tessera_onnx::GraphProto& proto, Scope& scope, bool is_subgraph);
   void add_initializers(const tessera_onnx::GraphProto& proto, Scope& scope, bool is_subgraph);
+  static void mark_initializers(const tessera_onnx::GraphProto& proto, const Scope& scope);
   void add_outputs(const tessera_onnx::GraphProto& proto, Scope& scope);
   void restore_variables(Scope& scope);
   // `flowing`: types of what its first formal inputs get at first, as far as they are known.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/constant_role.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
 
@@ -110,7 +111,10 @@ void OpenGraph::settle(ir::ValueId value, const ir::ValueType& found) {
 }
 
 ir::ValueId OpenGraph::add_constant(Tensor tensor, const std::string& hint) {
-  return graph.add_constant(std::move(tensor), unique_name(hint));
+  const bool is_literal = is_float(tensor.dtype());
+  const ir::ValueId id = graph.add_constant(std::move(tensor), unique_name(hint));
+  if (is_literal) ir::set_role(graph, id, ir::ConstantRole::literal);
+  return id;
 }
 
 void OpenGraph::add_node(ir::Node node) {

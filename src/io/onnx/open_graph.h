@@ -57,7 +57,7 @@ class OpenGraph {
 
   // A value to be produced by a node; its name must have been reserved by the caller.
   ir::ValueId add_value(const std::string& name);
-  // Constants with a name derived from `hint`.
+  // A constant with a name derived from `hint`. One of floats is a literal (ir/constant_role.h).
   ir::ValueId add_constant(Tensor tensor, const std::string& hint);
   // Appends the node and infers its outputs. What inference finds wrong is left to the inference of the whole graph,
   // which comes after everything unsupported has been listed.
