@@ -77,18 +77,35 @@ void print_result(const TrainingResult& result, const TrainingConfig& config) {
     fmt::print("written to {}: model.onnx, log.jsonl, report.html\n", base::printable(config.output));
 }
 
+// A reason with its names, of many the first ones.
+void print_names(const std::string& reason, const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 6;
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size()));
+  fmt::print(stderr, "  {}: {}{}\n", reason, fmt::join(names.begin(), end, ", "),
+             names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
+}
+
 // To standard error: standard output is for the training.
 void print_weights(const TrainedWeights& weights) {
-  fmt::print(stderr, "trains {} weights with {} numbers", weights.names.size(), weights.elements);
-  std::map<std::string, std::vector<std::string>> by_reason;
-  for (const auto& [name, reason] : weights.untrained) by_reason[reason].push_back(base::printable(base::shown(name)));
-  for (const auto& [reason, names] : by_reason) {
-    constexpr std::size_t kShown = 3;
-    const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size()));
-    fmt::print(stderr, "; not {}{} ({})", fmt::join(names.begin(), end, ", "),
-               names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "", reason);
-  }
-  fmt::print(stderr, "\n");
+  const auto shown = [](const std::string& name) { return base::printable(base::shown(name)); };
+  std::map<std::string, std::vector<std::string>> trained, untrained;
+  for (std::size_t i = 0; i < weights.names.size(); ++i) trained[weights.reasons[i]].push_back(shown(weights.names[i]));
+  for (const auto& [name, reason] : weights.untrained) untrained[reason].push_back(shown(name));
+  fmt::print(stderr, "trains {} weights with {} numbers\n", weights.names.size(), weights.elements);
+  for (const auto& [reason, names] : trained) print_names(reason, names);
+  if (untrained.empty()) return;
+  fmt::print(stderr, "does not train {} constants (model.trained and model.frozen turn either)\n",
+             weights.untrained.size());
+  for (const auto& [reason, names] : untrained) print_names(reason, names);
+}
+
+nlohmann::json as_json(const TrainedWeights& weights) {
+  nlohmann::json json = {{"trained", nlohmann::json::array()}, {"untrained", nlohmann::json::array()}};
+  for (std::size_t i = 0; i < weights.names.size(); ++i)
+    json["trained"].push_back({{"name", weights.names[i]}, {"reason", weights.reasons[i]}});
+  for (const auto& [name, reason] : weights.untrained)
+    json["untrained"].push_back({{"name", name}, {"reason", reason}});
+  return json;
 }
 
 // Returns the folder that --resume goes on in: the one that it names, or without a CONFIG that of the checkpoint that
@@ -114,7 +131,8 @@ void run_train(const TrainOptions& options) {
           "{}: 'output' is missing: the folder for the log, checkpoints and the trained model", path);
   Trainer trainer(config);
   if (!options.resume.empty()) trainer.resume(options.resume);
-  if (!options.json) print_weights(trainer.weights());
+  const TrainedWeights weights = trainer.weights();
+  if (!options.json) print_weights(weights);
   report::TrainingRecord record;
   record.title = std::filesystem::path(path).stem().string();
   TrainingProgress progress(options.json);
@@ -137,8 +155,13 @@ void run_train(const TrainOptions& options) {
   record.config = trainer.config();
   if (!result.interrupted)
     write_text((std::filesystem::path(config.output) / "report.html").string(), report::training_page(record));
-  if (options.json) fmt::print("{}\n", report::json_text(as_json(result, config), 2));
-  else print_result(result, config);
+  if (options.json) {
+    nlohmann::json json = as_json(result, config);
+    json["weights"] = as_json(weights);
+    fmt::print("{}\n", report::json_text(json, 2));
+  } else {
+    print_result(result, config);
+  }
 }
 
 }  // namespace

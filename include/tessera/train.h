@@ -19,6 +19,9 @@ struct LossOptions {
   std::string name = "cross_entropy";  // one of loss_names()
   std::string prediction;              // the model's output that the loss compares; empty: its only one
   std::string target = "y";            // the field of the data that it is compared with
+  // Where the classes of cross_entropy and dice lie in the prediction: 1 or -1, the last axis. 0: along axis 1, as in
+  // PyTorch, or along the last axis if the labels do not fit that.
+  std::int64_t class_axis = 0;
   // cross_entropy: the target is (1 − s) · one-hot + s / classes (Szegedy et al., arXiv:1512.00567), and positions
   // with the label ignore_index count for nothing.
   double label_smoothing = 0;
@@ -91,6 +94,9 @@ struct NetOptions {
   std::map<std::string, std::int64_t> dims;  // sizes of named dimensions, and options of the builder
   std::uint64_t seed = 1;                    // of the builder's weights
   std::vector<std::string> frozen;           // patterns of names of weights that stay as they are: "conv1.*"
+  // Patterns of names of constants that are trained, whatever the file says of them; they count more than `frozen`.
+  std::vector<std::string> trained;
+  double dropout = -1;  // the probability of each Dropout of the net; below 0: as the file has it
   // "train": BatchNormalization normalises by the batch and keeps running statistics; "frozen": by its statistics.
   std::string batch_norm = "train";
 };
@@ -252,12 +258,14 @@ struct TrainingHooks {
   std::vector<StepTiming>* timings = nullptr;  // filled with the operators of one step
 };
 
-// Which float constants of a net are trained. Those of rank 1 or more are weights, but for those that are frozen, masks
-// (added, with elements of −10,000 or less) and settings of operators (the factors of Resize).
+// Which float32 constants of a net are trained. What the exporter says is believed: initializers are weights, unless
+// they are marked as buffers; outputs of Constant nodes and attributes are none, nor are masks (added, with elements of
+// −10,000 or less), settings of operators (the factors of Resize), and what is frozen. NetOptions::frozen and trained
+// turn both.
 struct TrainedWeights {
-  std::vector<std::string> names;
+  std::vector<std::string> names, reasons;                     // of each weight, why it is one
   std::int64_t elements = 0;                                   // of all of them together
-  std::vector<std::pair<std::string, std::string>> untrained;  // names, and why
+  std::vector<std::pair<std::string, std::string>> untrained;  // names, and why; those of rank 1 or more
 };
 
 // One training. Not thread-safe.

@@ -1,8 +1,13 @@
 #include "train/batch_norm.h"
 
+#include <algorithm>
+#include <array>
+
+#include "ir/constant_role.h"
 #include "ops/infer.h"
 #include "passes/find.h"
 #include "passes/pass.h"
+#include "train/layer_weights.h"
 
 namespace tessera::train {
 namespace {
@@ -27,8 +32,12 @@ std::vector<NodeId> batch_norms(const ir::Graph& graph) {
   return found;
 }
 
-bool has_constant_statistics(const ir::Graph& graph, NodeId id) {
-  return graph.is_constant(graph.node(id).inputs[3]) && graph.is_constant(graph.node(id).inputs[4]);
+// Whether the statistics are constants whose names match no pattern.
+bool may_move_statistics(const ir::Graph& graph, NodeId id, const std::vector<std::string>& frozen) {
+  const std::vector<ValueId>& inputs = graph.node(id).inputs;
+  return std::ranges::all_of(std::array{inputs[3], inputs[4]}, [&](ValueId input) {
+    return graph.is_constant(input) && !matches_any(frozen, graph.value(input).name);
+  });
 }
 
 RunningStatistic make_variable(ir::Graph& graph, NodeId id, std::size_t input) {
@@ -54,22 +63,24 @@ ir::Graph separate_batch_norm(ir::Graph model) {
       if (given == source && alone) continue;
       if (given != source && alone) {
         model.become_constant(given, *constant);
+        ir::copy_role(model, source, given);
         continue;
       }
       const std::string prefix =
           model.node(id).name.empty() ? model.value(model.node(id).outputs[0]).name : model.node(id).name;
       const std::string name = prefix + "." + kOperands[i];
-      model.node(id).inputs[i] =
-          model.add_constant(*constant, model.find_value(name).valid() ? model.fresh_name(name) : name);
+      const ValueId own = model.add_constant(*constant, model.find_value(name).valid() ? model.fresh_name(name) : name);
+      ir::copy_role(model, source, own);
+      model.node(id).inputs[i] = own;
     }
   }
   return model;
 }
 
-std::vector<RunningStatistic> train_batch_norm(ir::Graph& graph) {
+std::vector<RunningStatistic> train_batch_norm(ir::Graph& graph, const std::vector<std::string>& frozen) {
   std::vector<RunningStatistic> statistics;
   for (const NodeId id : batch_norms(graph)) {
-    if (!has_constant_statistics(graph, id)) continue;
+    if (!may_move_statistics(graph, id, frozen)) continue;
     graph.node(id).attributes["training_mode"] = std::int64_t{1};
     for (const std::size_t output : {std::size_t{1}, std::size_t{2}}) graph.want_output(id, output);
     for (const std::size_t input : {std::size_t{3}, std::size_t{4}})
@@ -80,20 +91,20 @@ std::vector<RunningStatistic> train_batch_norm(ir::Graph& graph) {
   return statistics;
 }
 
-std::vector<RunningStatistic> read_running_statistics(ir::Graph& graph) {
+std::vector<RunningStatistic> read_running_statistics(ir::Graph& graph, const std::vector<std::string>& frozen) {
   std::vector<RunningStatistic> statistics;
   for (const NodeId id : batch_norms(graph)) {
-    if (!has_constant_statistics(graph, id)) continue;
+    if (!may_move_statistics(graph, id, frozen)) continue;
     for (const std::size_t input : {std::size_t{3}, std::size_t{4}})
       statistics.push_back(make_variable(graph, id, input));
   }
   return statistics;
 }
 
-std::set<ValueId> batch_norm_constants(const ir::Graph& graph) {
+std::set<ValueId> batch_norm_constants(const ir::Graph& graph, bool all) {
   std::set<ValueId> constants;
   for (const NodeId id : batch_norms(graph)) {
-    for (std::size_t i = 1; i < 5; ++i) {
+    for (std::size_t i = all ? 1 : 3; i < 5; ++i) {
       if (const ValueId input = graph.node(id).inputs[i]; graph.is_constant(input)) constants.insert(input);
     }
   }

@@ -23,13 +23,15 @@ struct RunningStatistic {
 
 // Lets each BatchNormalization of a separated graph whose statistics are constants take those of the batch, and makes
 // the constants variables of the same names, whose updates are left to the caller. ReLUs and sums behind it become part
-// of the normalisation. The graph's types are inferred again.
-std::vector<RunningStatistic> train_batch_norm(ir::Graph& graph);
+// of the normalisation. The graph's types are inferred again. One whose mean or variance has a name like a pattern of
+// `frozen` stays as it is: it normalises by these constants.
+std::vector<RunningStatistic> train_batch_norm(ir::Graph& graph, const std::vector<std::string>& frozen);
 
 // The same variables, which each BatchNormalization goes on to normalise by and nothing updates; `next` is invalid.
-std::vector<RunningStatistic> read_running_statistics(ir::Graph& graph);
+std::vector<RunningStatistic> read_running_statistics(ir::Graph& graph, const std::vector<std::string>& frozen);
 
-// The constants that each BatchNormalization at inference has for scale, bias, mean and variance: what is frozen.
-std::set<ir::ValueId> batch_norm_constants(const ir::Graph& graph);
+// The constants that each BatchNormalization at inference has for mean and variance, and with `all` those for scale and
+// bias, too.
+std::set<ir::ValueId> batch_norm_constants(const ir::Graph& graph, bool all);
 
 }  // namespace tessera::train

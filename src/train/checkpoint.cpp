@@ -1,10 +1,12 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -127,6 +129,60 @@ Checkpoint newest_checkpoint(const fs::path& path) {
     }
   }
   fail(ErrorKind::not_found, "there is no checkpoint in '{}'", path.string());
+}
+
+namespace {
+
+// What belongs to the optimiser, to moving averages, accumulation or pruning.
+bool is_state(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kEndings = {"/first", "/second", "/average", "/gradient", "/mask"};
+  return name.starts_with("train/") ||
+         std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string list = fmt::format("'{}'", names[0]);
+  if (names.size() > 1) list += fmt::format(" and {} more", names.size() - 1);
+  return list;
+}
+
+void check_names(const std::vector<std::string>& names, const std::string& path, const char* lacks) {
+  if (names.empty()) return;
+  const auto weight = std::ranges::find_if_not(names, is_state);
+  require(weight == names.end(), ErrorKind::invalid_argument,
+          "'{}' is a checkpoint of another net: {} '{}'. Go on with the configuration that it was written with", path,
+          lacks, weight == names.end() ? "" : *weight);
+  fail(ErrorKind::invalid_argument,
+       "'{}' is a checkpoint of a training with another optimiser, or with another moving average, accumulation, "
+       "pruning or precision: {} {}. Go on with the configuration that it was written with, or start anew",
+       path, lacks, listed(names));
+}
+
+}  // namespace
+
+void check_fits(const Checkpoint& checkpoint, const VariableSnapshot& training, const fs::path& path) {
+  std::vector<std::string> missing, foreign;
+  std::set<std::string> known;
+  for (const std::string& name : training.names()) {
+    known.insert(name);
+    const auto found = checkpoint.variables.find(name);
+    if (found == checkpoint.variables.end()) {
+      missing.push_back(name);
+      continue;
+    }
+    const Tensor expected = training.variable(name);
+    require(found->second.shape() == expected.shape() && found->second.dtype() == expected.dtype(),
+            ErrorKind::invalid_argument,
+            "'{}' is a checkpoint of a net with other sizes: '{}' is {}{} there, but {}{} here. Go on with the "
+            "configuration that it was written with",
+            path.string(), name, name_of(found->second.dtype()), to_string(found->second.shape()),
+            name_of(expected.dtype()), to_string(expected.shape()));
+  }
+  for (const auto& [name, value] : checkpoint.variables) {
+    if (!known.contains(name)) foreign.push_back(name);
+  }
+  check_names(missing, path.string(), "it has no");
+  check_names(foreign, path.string(), "only it has");
 }
 
 }  // namespace tessera::train

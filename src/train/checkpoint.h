@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/train.h"
+#include "tessera/variable_store.h"
 #include "train/data/loader.h"
 
 namespace tessera::train {
@@ -39,5 +40,9 @@ std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& f
 // The newest one that is whole, or the file itself where `path` is one. Damaged ones are passed over with a warning.
 // Throws Error(not_found) when there is none.
 Checkpoint newest_checkpoint(const std::filesystem::path& path);
+
+// Throws Error(invalid_argument) that says how the checkpoint differs where its variables are not those of the
+// training: of another net, of the same net with other sizes, or of another optimiser.
+void check_fits(const Checkpoint& checkpoint, const VariableSnapshot& training, const std::filesystem::path& path);
 
 }  // namespace tessera::train

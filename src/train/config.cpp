@@ -51,6 +51,8 @@ NetOptions read_model(TomlTable table) {
   model.dims = table.table("options").all_wholes();
   model.seed = static_cast<std::uint64_t>(at_least(table, "model", "seed", std::int64_t{1}, 0));
   model.frozen = table.texts("frozen");
+  model.trained = table.texts("trained");
+  model.dropout = table.has("dropout") ? share(table, "model", "dropout", 0) : -1;
   model.batch_norm = choice(table, "model", "batch_norm", "train", {"train", "frozen"});
   return model;
 }
@@ -90,6 +92,7 @@ LossOptions read_loss(TomlTable table) {
   loss.name = table.text("name", loss.name);
   loss.prediction = table.text("logits", table.text("prediction", ""));
   loss.target = table.text("target", loss.target);
+  loss.class_axis = table.whole("class_axis", 0);
   loss.label_smoothing = share(table, "loss", "label_smoothing", 0);
   loss.ignore_index = table.whole("ignore_index", loss.ignore_index);
   loss.alpha = table.number("alpha", loss.alpha);

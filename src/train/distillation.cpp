@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/fake_quantisation.h"
 #include "train/losses.h"
+#include "train/modes.h"
 #include "train/separate_weights.h"
 #include "train/trained_model.h"
 #include "train/training_graph.h"
@@ -177,7 +178,7 @@ Model load_teacher(const TeacherOptions& options) {
   require(options.model || options.net.builder.empty() != options.net.file.empty(), ErrorKind::invalid_argument,
           "the teacher's net is given by either teacher.builder or teacher.file");
   const Model given = options.model ? *options.model : load_net(options.net);
-  const Model net(std::make_shared<const ir::Graph>(separate_weights(given.graph())));
+  const Model net(std::make_shared<const ir::Graph>(separate_weights(inference_form(given.graph()))));
   require(net.graph().variables().empty(), ErrorKind::invalid_argument,
           "the teacher has variables ('{}' is one); expected a net for inference whose weights are constants",
           net.graph().variables().empty() ? "" : net.graph().variables()[0].name);

@@ -50,6 +50,16 @@ bool fits_without(Term scores, Term labels, std::size_t axis) {
 // The axis of the scores' classes.
 std::int64_t class_axis(Term scores, Term labels, const LossOptions& options) {
   const auto rank = static_cast<std::size_t>(scores.rank());
+  if (options.class_axis != 0) {
+    const std::int64_t axis = options.class_axis < 0 ? options.class_axis + scores.rank() : options.class_axis;
+    require(rank >= 2 && (axis == 1 || axis == scores.rank() - 1), ErrorKind::invalid_argument,
+            "{}: loss.class_axis is {}, expected 1 or -1, for a prediction {}", options.name, options.class_axis,
+            shape_of(scores));
+    require(fits_without(scores, labels, static_cast<std::size_t>(axis)), ErrorKind::invalid_argument,
+            "{}: labels {} do not fit a prediction {} with its classes along axis {}", options.name, shape_of(labels),
+            shape_of(scores), axis);
+    return axis;
+  }
   if (rank >= 2 && fits_without(scores, labels, 1)) return 1;
   require(rank >= 2 && fits_without(scores, labels, rank - 1), ErrorKind::invalid_argument,
           "{}: labels {} do not fit a prediction {}; expected its shape without the classes, which are along axis 1 or "

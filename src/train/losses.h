@@ -16,7 +16,8 @@ struct LossInputs {
   std::optional<ir::ValueId> mixed_target, mix;
 };
 
-// In the graph of the builder, whose types must have been inferred:
+// In the graph of the builder, whose types must have been inferred. Classes lie along axis 1, as in PyTorch, or along
+// the last one where the labels fit no other way; options.class_axis says which where they fit both ways.
 //   cross_entropy  logits [N, classes, d...] or [N, d..., classes], labels i64 [N, d...]: −log softmax(logits)[label]
 //   bce            logits and targets in [0, 1] of one shape: binary cross-entropy of the logits' sigmoid
 //   mse, l1        (p − t)², |p − t|

@@ -40,6 +40,8 @@ class Pruner {
 
   // Names of what is pruned.
   std::vector<std::string> parameters() const;
+  // Whether the weights have their sparsity before this step, that is after so many steps.
+  bool is_complete(std::int64_t step) const { return options_.keep_zeros ? step > 0 : step > options_.end_step; }
   // To be called before each step. Where new masks are due it sets masks, weights and averages.
   void before_step(std::int64_t step, Session& session) const;
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <string_view>
 
+#include "ir/constant_role.h"
 #include "passes/find.h"
 #include "train/batch_norm.h"
 
@@ -57,10 +58,13 @@ ir::Graph separate_weights(ir::Graph model) {
       if (given != source) {
         const Tensor constant = *model.constant(source);
         model.become_constant(given, constant);
+        ir::copy_role(model, source, given);
       }
       if (taken.insert(given).second) continue;
       const std::string name = model.fresh_name(model.value(given).name);
-      model.node(id).inputs[i] = model.add_constant(*model.constant(given), name);
+      const ValueId own = model.add_constant(*model.constant(given), name);
+      ir::copy_role(model, given, own);
+      model.node(id).inputs[i] = own;
     }
   }
   return model;

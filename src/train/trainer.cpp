@@ -106,11 +106,10 @@ Checkpoint Trainer::State::checkpoint() const {
 }
 
 void Trainer::State::resume(const std::string& path) {
-  at = newest_checkpoint(path);
+  Checkpoint found = newest_checkpoint(path);
+  check_fits(found, session->variables()->snapshot(), path);
+  at = std::move(found);
   for (const auto& [name, value] : at.variables) session->set_variable(name, value);
-  require(at.variables.size() == session->variables()->names().size(), ErrorKind::invalid_argument,
-          "'{}' holds {} variables, but this training has {}: it belongs to another one", path, at.variables.size(),
-          session->variables()->names().size());
   at.variables.clear();
   loader->seek(at.position);
 }
@@ -245,7 +244,9 @@ void Trainer::State::begin_evaluation(const TrainingHooks& hooks) {
   pending_->result = std::async(std::launch::async, [this, values = weights(), step = at.step] {
     EvaluationReport report = evaluator->run(values);
     report.step = step;
-    const bool better = !at.best || is_better(report.metric, report.value, at.best->value);
+    // The best net is one that has the sparsity that was asked for.
+    const bool counts = !pruner || pruner->is_complete(step);
+    const bool better = counts && (!at.best || is_better(report.metric, report.value, at.best->value));
     report.best = better;
     if (better && !config.output.empty()) trained(values).save(file("best.onnx"));
     return report;
@@ -258,7 +259,8 @@ void Trainer::State::end_evaluation(const TrainingHooks& hooks) {
   pending_.reset();
   last_evaluation = report;
   if (report.best) at.best = report;
-  at.evaluations_since_best = report.best ? 0 : at.evaluations_since_best + 1;
+  const bool counts = !pruner || pruner->is_complete(report.step);
+  at.evaluations_since_best = report.best || !counts ? 0 : at.evaluations_since_best + 1;
   log_.add(report);
   if (hooks.evaluation) hooks.evaluation(report);
 }
@@ -357,8 +359,11 @@ void Trainer::save(const std::string& path) const {
   write_checkpoint(path, state_->checkpoint());
 }
 TrainedWeights Trainer::weights() const {
-  TrainedWeights weights{state_->parameters, 0, state_->untrained};
+  TrainedWeights weights{state_->parameters, state_->reasons, 0, state_->untrained};
   for (const std::string& name : weights.names) weights.elements += state_->session->variable(name).elements();
+  for (const std::string& name : state_->statistics) {
+    if (state_->net.graph().find_value(name).valid()) weights.untrained.emplace_back(name, "a running statistic");
+  }
   return weights;
 }
 const Model& Trainer::step_model() const {

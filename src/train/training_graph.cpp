@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "ir/constant_role.h"
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "passes/differentiate.h"
@@ -15,7 +16,9 @@
 #include "train/fake_quantisation.h"
 #include "train/frozen_batch_norm.h"
 #include "train/layer_weights.h"
+#include "train/lift_weights.h"
 #include "train/mixed_precision.h"
+#include "train/modes.h"
 #include "train/optimiser_graph.h"
 #include "train/separate_weights.h"
 #include "train/untrained.h"
@@ -28,11 +31,24 @@ using ops::Term;
 
 // The model with what does not depend on weights computed: shapes that exporters compute from those of their inputs,
 // without which gradients do not know the sizes that they need, masks, and the settings of operators.
-ir::Graph compute_known(ir::Graph graph, std::vector<std::string>& computed) {
+ir::Graph compute_known(ir::Graph graph, const WeightPatterns& patterns) {
   // Folding the constants behind a shape would take weights with it, such as those that are transposed.
   const std::array<std::string, 1> left_out = {"fold_constants"};
   graph = passes::fold_shape_arithmetic(std::move(graph), {.evaluate = {}, .without = left_out});
-  return compute_untrained(std::move(graph), computed);
+  return compute_untrained(std::move(graph), patterns);
+}
+
+// The model as it computes in training or outside it, its weights out of the bodies of loops. Its values leave the
+// names of the step's outputs to those.
+ir::Graph in_mode(ir::Graph graph, const TrainingGraphOptions& options, bool trains) {
+  graph = lift_weights(inference_form(std::move(graph)));
+  if (trains) train_dropout(graph, options.dropout);
+  for (const char* name : {"loss", "gradient_norm", "skipped"}) {
+    const ValueId value = graph.find_value(name);
+    if (value.valid() && graph.value(value).origin == ir::Origin::node)
+      graph.value(value).name = graph.fresh_name(name);
+  }
+  return graph;
 }
 
 // Attention as one node, whose gradient stores no scores. Products that are to be rounded stay on their own.
@@ -45,21 +61,23 @@ ir::Graph fuse_attention(ir::Graph graph, const TrainingGraphOptions& options) {
 // Adds nodes of the step to the graph. Scalars are f32, as parameters are.
 class Step {
  public:
-  Step(ir::Graph graph, const TrainingGraphOptions& options)
+  Step(ir::Graph graph, const TrainingGraphOptions& options, bool trains)
       : options_(options),
+        patterns_{options.frozen, options.trained},
         constants_(names_of_constants(graph)),
-        graph_(fuse_attention(compute_known(std::move(graph), computed_), options)),
+        prediction_(find_prediction(graph)),
+        graph_(fuse_attention(compute_known(in_mode(std::move(graph), options, trains), patterns_), options)),
         builder_(graph_) {}
 
   TrainingGraph build_evaluation() {
     const ValueId prediction = prepare(false);
-    if (options_.batch_norm == BatchNorm::train) add_statistics(read_running_statistics(graph_));
+    if (options_.batch_norm == BatchNorm::train) add_statistics(read_running_statistics(graph_, options_.frozen));
     make_parameters();
     // Quantised weights are multiplied as they are.
     if (options_.batch_norm == BatchNorm::frozen && !options_.compress) take_up_frozen_batch_norm(graph_);
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);
     const Term loss(builder_, add_loss(prediction, false));
-    graph_.set_outputs({prediction});
+    graph_.set_outputs({classes_first(prediction)});
     name_output(loss.cast(DType::f32).id(), "loss");
     return finish();
   }
@@ -68,7 +86,7 @@ class Step {
     const ValueId prediction = prepare(true);
     const std::vector<ValueId> results = graph_.outputs(), inputs = graph_.inputs();
     if (options_.teacher) keep_maps(graph_, *options_.teacher);
-    if (options_.batch_norm == BatchNorm::train) add_statistics(train_batch_norm(graph_));
+    if (options_.batch_norm == BatchNorm::train) add_statistics(train_batch_norm(graph_, options_.frozen));
     make_parameters();
     // Quantised weights are multiplied as they are.
     if (options_.batch_norm == BatchNorm::frozen && !options_.compress) take_up_frozen_batch_norm(graph_);
@@ -119,8 +137,8 @@ class Step {
     graph_.remove_dead_and_compact();
     std::vector<std::string> statistics;
     for (const RunningStatistic& each : statistics_) statistics.push_back(each.name);
-    return {std::move(graph_), std::move(trained_.names), std::move(statistics), std::move(untrained_),
-            std::move(recompute_)};
+    return {std::move(graph_),     std::move(trained_.names), std::move(reasons_),
+            std::move(statistics), std::move(untrained_),     std::move(recompute_)};
   }
 
   Term number(double value) { return {builder_, builder_.scalar(value)}; }
@@ -132,18 +150,19 @@ class Step {
     graph_.add_output(value);
   }
 
-  ValueId find_prediction() const {
-    const auto& outputs = graph_.outputs();
+  // Which of the model's outputs the loss compares.
+  std::size_t find_prediction(const ir::Graph& model) const {
+    const auto& outputs = model.outputs();
     std::string names;
-    for (const ValueId id : outputs) {
-      if (graph_.value(id).name == options_.loss.prediction) return id;
-      names += (names.empty() ? "'" : ", '") + graph_.value(id).name + "'";
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (model.value(outputs[i]).name == options_.loss.prediction) return i;
+      names += (names.empty() ? "'" : ", '") + model.value(outputs[i]).name + "'";
     }
     require(options_.loss.prediction.empty(), ErrorKind::invalid_argument,
             "the model has no output '{}'; its outputs are {}", options_.loss.prediction, names);
     require(outputs.size() == 1, ErrorKind::invalid_argument,
             "the model has {} outputs ({}); say which one the loss compares (loss.prediction)", outputs.size(), names);
-    return outputs[0];
+    return 0;
   }
 
   // --- forward ---
@@ -157,43 +176,54 @@ class Step {
       add_statistics(std::move(made.state));
       observed_ = std::move(made.constants);
     }
-    return find_prediction();
+    return graph_.outputs()[prediction_];
   }
 
   void add_statistics(std::vector<RunningStatistic> statistics) {
     std::ranges::move(statistics, std::back_inserter(statistics_));
   }
 
-  void make_parameters() {
-    for (const std::string& pattern : options_.frozen) {
+  void check_patterns(const char* key, const std::vector<std::string>& patterns) const {
+    for (const std::string& pattern : patterns) {
       const bool found =
           std::ranges::any_of(constants_, [&](const auto& name) { return matches_any({pattern}, name); });
-      require(found, ErrorKind::invalid_argument, "frozen: no weight has a name like '{}'", pattern);
+      require(found, ErrorKind::invalid_argument, "{}: no weight has a name like '{}'", key, pattern);
     }
+  }
+
+  void make_parameters() {
+    check_patterns("frozen", options_.frozen);
+    check_patterns("trained", options_.trained);
     std::vector<ValueId> replacements(graph_.value_count());
-    const bool frozen_norm = options_.batch_norm == BatchNorm::frozen;
-    const std::set<ValueId> fixed = frozen_norm ? batch_norm_constants(graph_) : std::set<ValueId>();
+    const std::set<ValueId> fixed = batch_norm_constants(graph_, options_.batch_norm == BatchNorm::frozen);
     const auto uses = graph_.compute_uses();
     for (std::size_t i = 0; i < replacements.size(); ++i) {
       const ValueId id{static_cast<std::int32_t>(i)};
       const Tensor* constant = graph_.constant(id);
-      if (constant == nullptr || constant->dtype() != DType::f32 || constant->rank() == 0 || uses[i].empty()) continue;
+      if (constant == nullptr || constant->dtype() != DType::f32 || uses[i].empty() ||
+          ir::role_of(graph_, id) == ir::ConstantRole::computed)
+        continue;
       const std::string name = graph_.value(id).name;
-      if (std::ranges::find(computed_, name) != computed_.end()) continue;
-      std::optional<std::string> reason = why_untrained(graph_, id, uses[i]);
-      if (fixed.contains(id)) reason = "of BatchNormalization, frozen";
-      if (matches_any(options_.frozen, name)) reason = "frozen";
-      if (reason) {
-        untrained_.emplace_back(name, *reason);
+      // The step's own numbers.
+      if (constant->rank() == 0 && std::ranges::find(constants_, name) == constants_.end()) continue;
+      WeightChoice choice = choose_weight(graph_, id, uses[i], patterns_);
+      if (fixed.contains(id)) choice = {false, "of BatchNormalization, frozen"};
+      if (!choice.trained) {
+        if (constant->rank() > 0) untrained_.emplace_back(name, choice.reason);
         continue;
       }
+      reasons_.push_back(choice.reason);
       // The variable takes the constant's name.
       graph_.value(id).name = name + "/initial";
       trained_.names.push_back(name);
       trained_.values.push_back(graph_.add_variable(name, *constant));
       replacements[i] = trained_.values.back();
     }
-    require(!trained_.values.empty(), ErrorKind::invalid_argument, "the model has no float32 weights left to train");
+    require(!trained_.values.empty(), ErrorKind::invalid_argument, "the model has no float32 weights left to train{}",
+            untrained_.empty() ? ""
+                               : fmt::format(": of {} constants none is one ('{}' is {}); model.trained names those "
+                                             "that are trained all the same",
+                                             untrained_.size(), untrained_[0].first, untrained_[0].second));
     replacements.resize(graph_.value_count());
     graph_.replace_uses(replacements);
   }
@@ -212,6 +242,15 @@ class Step {
       inputs.mix = graph_.add_input("mix", ir::ValueType::tensor(DType::f32, batch));
     }
     return build_loss(builder_, inputs, options_.loss);
+  }
+
+  // The prediction as metrics take it where its shape does not say which axis the classes have: along axis 1.
+  ValueId classes_first(ValueId prediction) {
+    const Term scores(builder_, prediction);
+    if (options_.loss.class_axis >= 0 || scores.rank() < 3) return prediction;
+    std::vector<std::int64_t> order{0, scores.rank() - 1};
+    for (std::int64_t axis = 1; axis + 1 < scores.rank(); ++axis) order.push_back(axis);
+    return scores.transpose(order).id();
   }
 
   // With what a teacher adds. Inputs are those of the model.
@@ -321,10 +360,13 @@ class Step {
   }
 
   const TrainingGraphOptions& options_;
-  std::vector<std::string> constants_, computed_;  // names of the model's own, and of what was computed beforehand
+  WeightPatterns patterns_;
+  std::vector<std::string> constants_;  // names of the model's own
+  std::size_t prediction_;              // which of the outputs
   ir::Graph graph_;
   ops::GraphBuilder builder_;
   std::vector<std::pair<std::string, std::string>> untrained_;
+  std::vector<std::string> reasons_;
   TrainedParameters trained_;
   std::vector<ValueId> observed_;  // values that no gradient goes through
   std::vector<RunningStatistic> statistics_;
@@ -336,12 +378,12 @@ class Step {
 
 TrainingGraph make_training_graph(const ir::Graph& model, const TrainingGraphOptions& options) {
   check_options(options);
-  return Step(model, options).build();
+  return Step(model, options, true).build();
 }
 
 TrainingGraph make_evaluation_graph(const ir::Graph& model, const TrainingGraphOptions& options) {
   check_options(options);
-  return Step(model, options).build_evaluation();
+  return Step(model, options, false).build_evaluation();
 }
 
 std::string first_state_of(const std::string& parameter) {

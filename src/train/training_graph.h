@@ -23,7 +23,9 @@ enum class BatchNorm : std::uint8_t {
 
 struct TrainingGraphOptions {
   LossOptions loss;
-  std::vector<std::string> frozen;  // patterns of names of weights that stay constants
+  // Patterns of names of constants: those that stay, and those that are trained whatever the file says of them.
+  std::vector<std::string> frozen, trained;
+  double dropout = -1;  // the probability of each Dropout; below 0: as the model has it
   BatchNorm batch_norm = BatchNorm::train;
   OptimiserOptions optimiser;
   LossScaleOptions loss_scale;
@@ -54,23 +56,23 @@ struct TrainingGraphOptions {
 struct TrainingGraph {
   ir::Graph graph;
   std::vector<std::string> parameters;
+  std::vector<std::string> reasons;  // why each parameter is one, see train/untrained.h
   // Variables that are no parameters, but belong to the net: running means and variances, and what fake quantisation
   // keeps (train/fake_quantisation.h).
   std::vector<std::string> statistics;
-  // Float constants of rank 1 or more that are no parameters, each with the reason.
+  // Float32 constants of rank 1 or more that are no parameters, each with the reason.
   std::vector<std::pair<std::string, std::string>> untrained;
   passes::RecomputeReport recompute;  // where it was asked for
 };
 
-// From an inference graph whose types have been inferred. Float constants of rank 1 or more become variables unless
-// they are frozen or no weights (train/untrained.h); those of BatchNormalization as train/batch_norm.h says. Throws
-// Error: invalid_argument for an unknown output, a pattern that matches nothing, options out of range and where nothing
-// is left to train; unsupported, listing every node that has no gradient.
+// From a graph whose types have been inferred, which may be in training or inference form. Float32 constants that are
+// weights become variables (train/untrained.h); those of BatchNormalization as train/batch_norm.h says. Each Dropout
+// drops. Throws Error: invalid_argument for an unknown output, a pattern that matches nothing, options out of range and
+// where nothing is left to train; unsupported, listing every node that has no gradient.
 TrainingGraph make_training_graph(const ir::Graph& model, const TrainingGraphOptions& options);
 
-// The same model and loss without the way back: the parameters and the running statistics are variables
-// that nothing updates, the outputs are the
-// prediction, under its name, and loss. Its target has no mixup.
+// The same model and loss without the way back: the parameters and the running statistics are variables that nothing
+// updates, the outputs are the prediction and loss. Nothing drops. Its target has no mixup.
 TrainingGraph make_evaluation_graph(const ir::Graph& model, const TrainingGraphOptions& options);
 
 // Throws Error(invalid_argument) for options out of range, as the two above do.

@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "models/models.h"
+#include "train/lift_weights.h"
+#include "train/modes.h"
 #include "train/schedule.h"
 #include "train/separate_weights.h"
 
@@ -47,7 +49,8 @@ Model load_net(const NetOptions& options) {
 }
 
 TrainingSetup::TrainingSetup(const Model& model, TrainingConfig given)
-    : config(std::move(given)), net(std::make_shared<const ir::Graph>(separate_weights(model.graph()))) {
+    : config(std::move(given)),
+      net(std::make_shared<const ir::Graph>(separate_weights(lift_weights(inference_form(model.graph()))))) {
   require((config.epochs > 0) != (config.steps > 0), ErrorKind::invalid_argument,
           "the length of the training is given by either train.epochs or train.steps");
   check_schedule(config.optimiser.schedule);
@@ -115,6 +118,8 @@ SessionOptions TrainingSetup::session_options() const {
 void TrainingSetup::make_sessions() {
   graph_options.loss = config.loss;
   graph_options.frozen = config.model.frozen;
+  graph_options.trained = config.model.trained;
+  graph_options.dropout = config.model.dropout;
   graph_options.batch_norm = config.model.batch_norm == "frozen" ? BatchNorm::frozen : BatchNorm::train;
   graph_options.optimiser = config.optimiser;
   graph_options.loss_scale = config.loss_scale;
@@ -130,6 +135,7 @@ void TrainingSetup::make_sessions() {
   graph_options.compress = config.compress;
   TrainingGraph made = make_training_graph(sized_net().graph(), graph_options);
   parameters = std::move(made.parameters);
+  reasons = std::move(made.reasons);
   statistics = std::move(made.statistics);
   untrained = std::move(made.untrained);
   const std::int64_t per_epoch = loader->batches_per_epoch();

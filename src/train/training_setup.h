@@ -28,7 +28,7 @@ struct TrainingSetup {
   DataSource data;
   Binding binding;
   TrainingGraphOptions graph_options;
-  std::vector<std::string> parameters;                         // names
+  std::vector<std::string> parameters, reasons;                // names, and why they are trained
   std::vector<std::string> statistics;                         // names of running means and variances
   std::vector<std::pair<std::string, std::string>> untrained;  // see TrainingGraph
   std::optional<Loader> loader;

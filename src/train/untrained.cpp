@@ -7,8 +7,11 @@
 
 #include "backends/reference/reference_device.h"
 #include "base/error.h"
+#include "ir/constant_role.h"
 #include "ops/infer.h"
+#include "ops/op_table.h"
 #include "runtime/evaluate.h"
+#include "train/layer_weights.h"
 
 namespace tessera::train {
 namespace {
@@ -45,30 +48,9 @@ bool reads_as_setting(const ir::Node& node, ValueId constant) {
 
 // Whether the node may be computed before the training, where its inputs are known.
 bool computes(const ir::Node& node) {
-  constexpr std::array<std::string_view, 23> kComputes = {"ConstantOfShape",
-                                                          "Range",
-                                                          "Trilu",
-                                                          "EyeLike",
-                                                          "Concat",
-                                                          "Gather",
-                                                          "Slice",
-                                                          "Cast",
-                                                          "Add",
-                                                          "Sub",
-                                                          "Mul",
-                                                          "Less",
-                                                          "LessOrEqual",
-                                                          "Greater",
-                                                          "GreaterOrEqual",
-                                                          "Equal",
-                                                          "Not",
-                                                          "And",
-                                                          "Where",
-                                                          "Unsqueeze",
-                                                          "Squeeze",
-                                                          "Expand",
-                                                          "Reshape"};
-  return node.outputs.size() == 1 && std::ranges::find(kComputes, std::string_view(node.op)) != kComputes.end();
+  const ops::OpDef* op = ops::find_op(node.op);
+  return op != nullptr && op->deterministic && node.outputs.size() == 1 && node.outputs[0].valid() &&
+         node.captures == 0 && ir::subgraphs_of(node).empty() && !node.inputs.empty();
 }
 
 bool is_known(const ir::Graph& graph, const ir::Node& node) {
@@ -78,9 +60,12 @@ bool is_known(const ir::Graph& graph, const ir::Node& node) {
          });
 }
 
-bool is_weight(const ir::Graph& graph, ValueId value) {
-  const Tensor* constant = graph.constant(value);
-  return constant != nullptr && is_float(constant->dtype()) && constant->rank() > 0;
+// PyTorch's exporter writes the numbers of programs as Constant nodes, so that scalars among the initializers are
+// parameters. Other exporters write all scalars as initializers.
+bool is_scalar_parameter(const ir::Graph& graph, ValueId constant) {
+  const auto producer = graph.metadata.find("producer_name");
+  return producer != graph.metadata.end() && producer->second == "pytorch" &&
+         !graph.value(constant).name.starts_with("onnx::");
 }
 
 // The values that serve as settings alone, be it through nodes that join, cut or cast them. By index.
@@ -112,8 +97,9 @@ std::vector<Value> evaluate(const ir::Node& node, std::span<const Value> inputs)
 
 // The result of Shape, where the sizes are known.
 std::optional<Tensor> shape_of(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op != "Shape") return std::nullopt;
   const ir::ValueType& type = graph.value(node.inputs[0]).type;
-  if (node.op != "Shape" || !type.is_tensor() || !type.shape()) return std::nullopt;
+  if (!type.is_tensor() || !type.shape()) return std::nullopt;
   const Shape shape = *type.shape();
   const auto rank = static_cast<std::int64_t>(shape.size());
   const auto end_of = [&](const char* name, std::int64_t otherwise) {
@@ -142,16 +128,45 @@ std::vector<std::string> names_of_constants(const ir::Graph& graph) {
   return names;
 }
 
-std::optional<std::string> why_untrained(const ir::Graph& graph, ValueId constant, const std::vector<NodeId>& uses) {
-  const auto all = [&](bool (*reads)(const ir::Node&, ValueId)) {
-    return std::ranges::all_of(uses, [&](NodeId id) { return reads(graph.node(id), constant); });
-  };
-  if (all(reads_as_setting)) return "a setting of " + graph.node(uses[0]).op;
-  if (forbids(*graph.constant(constant)) && all(reads_as_mask)) return "a mask";
-  return std::nullopt;
+bool may_be_weight(const ir::Graph& graph, ValueId id, const WeightPatterns& patterns) {
+  const Tensor* constant = graph.constant(id);
+  if (constant == nullptr || !is_float(constant->dtype())) return false;
+  const std::string& name = graph.value(id).name;
+  if (matches_any(patterns.trained, name) || matches_any(patterns.frozen, name)) return true;
+  switch (ir::role_of(graph, id)) {
+    case ir::ConstantRole::parameter:
+      return true;
+    case ir::ConstantRole::unmarked:
+      return constant->rank() > 0 || is_scalar_parameter(graph, id);
+    case ir::ConstantRole::buffer:
+    case ir::ConstantRole::literal:
+    case ir::ConstantRole::computed:
+      break;
+  }
+  return false;
 }
 
-ir::Graph compute_untrained(ir::Graph graph, std::vector<std::string>& computed) {
+WeightChoice choose_weight(const ir::Graph& graph, ValueId constant, const std::vector<NodeId>& uses,
+                           const WeightPatterns& patterns) {
+  const auto all = [&](bool (*reads)(const ir::Node&, ValueId)) {
+    return !uses.empty() && std::ranges::all_of(uses, [&](NodeId id) { return reads(graph.node(id), constant); });
+  };
+  const std::string& name = graph.value(constant).name;
+  const ir::ConstantRole role = ir::role_of(graph, constant);
+  if (matches_any(patterns.trained, name)) return {true, "named by model.trained"};
+  if (matches_any(patterns.frozen, name)) return {false, "frozen"};
+  if (all(reads_as_setting)) return {false, "a setting of " + graph.node(uses[0]).op};
+  if (role == ir::ConstantRole::parameter) return {true, "a parameter, as the exporter says"};
+  if (role == ir::ConstantRole::buffer) return {false, "a buffer, as the exporter says"};
+  if (role == ir::ConstantRole::literal) return {false, "a constant of the program, as the exporter says"};
+  if (forbids(*graph.constant(constant)) && all(reads_as_mask)) return {false, "a mask"};
+  if (!may_be_weight(graph, constant, patterns)) return {false, "a number"};
+  // As PyTorch's older exporter names what it folds.
+  if (name.starts_with("onnx::")) return {true, "an initializer that the exporter computed"};
+  return {true, "an initializer"};
+}
+
+ir::Graph compute_untrained(ir::Graph graph, const WeightPatterns& patterns) {
   std::vector<bool> no_weights = settings_of(graph);
   const std::vector<NodeId> order = graph.order();
   for (const NodeId id : order) {
@@ -164,7 +179,8 @@ ir::Graph compute_untrained(ir::Graph graph, std::vector<std::string>& computed)
     if (!is_known(graph, node) || graph.is_output(node.outputs[0]) || !is_small(graph.value(node.outputs[0]).type))
       continue;
     const bool reads_weights = std::ranges::any_of(node.inputs, [&](ValueId input) {
-      return is_weight(graph, input) && !no_weights[static_cast<std::size_t>(input.index)];
+      return input.valid() && may_be_weight(graph, input, patterns) &&
+             !no_weights[static_cast<std::size_t>(input.index)];
     });
     if (reads_weights) continue;
     std::vector<Value> inputs;
@@ -173,9 +189,9 @@ ir::Graph compute_untrained(ir::Graph graph, std::vector<std::string>& computed)
       inputs.emplace_back(input.valid() ? Value(*graph.constant(input)) : Value());
     try {
       const std::vector<Value> result = evaluate(node, inputs);
-      computed.push_back(graph.value(node.outputs[0]).name);
-      no_weights[static_cast<std::size_t>(node.outputs[0].index)] = true;
+      if (!result[0].is_tensor()) continue;
       graph.become_constant(node.outputs[0], result[0].tensor());
+      if (is_float(result[0].tensor().dtype())) ir::set_role(graph, node.outputs[0], ir::ConstantRole::computed);
     } catch (const Error&) {
       // What is wrong with the node is for the run to say.
     }

@@ -86,6 +86,20 @@ class Train(unittest.TestCase):
         self.assertEqual((self.folder / "exported.onnx").read_bytes(), (self.folder / "whole/model.onnx").read_bytes())
         self.assertEqual(run("run", self.folder / "whole/model.onnx").returncode, 0)
 
+    def test_lists_what_is_trained_and_what_is_not(self):
+        frozen = ("--set", 'model.frozen=["conv1*"]')
+        done = run("train", self.config("listed", 2), *frozen)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("trains 8 weights with ", done.stderr)
+        self.assertIn("  an initializer: ", done.stderr)
+        self.assertIn("does not train 2 constants (model.trained and model.frozen turn either)", done.stderr)
+        self.assertIn("\n  frozen: conv1", done.stderr)
+        done = run("train", self.config("listed_whole", 2), "--json", *frozen)
+        weights = json.loads(done.stdout)["weights"]
+        self.assertEqual(len(weights["trained"]), 8)
+        self.assertEqual(weights["trained"][0]["reason"], "an initializer")
+        self.assertEqual([each["reason"] for each in weights["untrained"]], ["frozen", "frozen"])
+
     def test_goes_on_after_kill(self):
         steps = 120
         begin = time.monotonic()

@@ -271,13 +271,13 @@ TEST(FrozenBatchNorm, ConvolutionsTakeItUp) {
 TEST(SeparateBatchNorm, GivesEachLayerConstantsOfItsOwn) {
   const ir::Graph graph = separate_batch_norm(normalised(true));
   std::set<std::string> names;
-  for (const ValueId id : batch_norm_constants(graph)) names.insert(graph.value(id).name);
+  for (const ValueId id : batch_norm_constants(graph, true)) names.insert(graph.value(id).name);
   EXPECT_EQ(names.size(), 4u);
   EXPECT_TRUE(names.contains("bn.running_mean") && names.contains("bn.running_var"));
   const TrainingGraph made = make_training_graph(normalised(true), options_of(BatchNorm::train));
   EXPECT_EQ(made.statistics, (std::vector<std::string>{"bn.running_mean", "bn.running_var"}));
   const ir::Graph again = separate_batch_norm(graph);
-  EXPECT_EQ(batch_norm_constants(again), batch_norm_constants(graph));
+  EXPECT_EQ(batch_norm_constants(again, true), batch_norm_constants(graph, true));
   // The same steps as with constants that were apart from the start.
   Session apart(Model(std::make_shared<const ir::Graph>(
                     make_training_graph(normalised(false), options_of(BatchNorm::train)).graph)),

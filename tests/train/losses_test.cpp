@@ -107,6 +107,34 @@ TEST(CrossEntropy, TakesClassesAlongAxis1OrTheLast) {
   expect_loss(last, y, {}, expected);
 }
 
+TEST(CrossEntropy, TakesTheClassesAlongAxis1WhereBothFit) {
+  const Tensor logits = test::random_tensor(DType::f64, {2, 3, 3}, 1, -1, 1);
+  const Tensor labels = Tensor::from<std::int64_t>({2, 3}, {0, 2, 1, 1, 0, 2});
+  const auto loss = [&](std::int64_t axis) {
+    LossOptions options;
+    options.class_axis = axis;
+    return value_of(make(logits, labels, options), logits, labels);
+  };
+  const auto expected = [&](bool last) {
+    double sum = 0;
+    for (std::int64_t n = 0; n < 2; ++n) {
+      for (std::int64_t i = 0; i < 3; ++i) {
+        const auto at = [&](std::int64_t c) { return logits.data<double>()[n * 9 + (last ? i * 3 + c : c * 3 + i)]; };
+        sum +=
+            std::log(std::exp(at(0)) + std::exp(at(1)) + std::exp(at(2))) - at(labels.data<std::int64_t>()[n * 3 + i]);
+      }
+    }
+    return sum / 6;
+  };
+  EXPECT_NEAR(loss(0), expected(false), 1e-12);
+  EXPECT_NEAR(loss(1), expected(false), 1e-12);
+  EXPECT_NEAR(loss(-1), expected(true), 1e-12);
+  LossOptions options;
+  options.class_axis = 3;
+  expect_error_containing(ErrorKind::invalid_argument, "loss.class_axis is 3, expected 1 or -1",
+                          [&] { make(logits, labels, options); });
+}
+
 TEST(BinaryCrossEntropy, IsStableForLargeLogits) {
   const Tensor x = Tensor::from<double>({4}, {0.5, -1.5, 800, -800});
   const Tensor y = Tensor::from<double>({4}, {1, 0.25, 1, 0});

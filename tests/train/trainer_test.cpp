@@ -32,7 +32,7 @@ std::map<std::string, Tensor> clusters(std::uint64_t seed) {
 }
 
 // x -> Gemm -> Relu -> Gemm -> logits, any batch
-Model two_layers() {
+Model two_layers(std::int64_t width = 16) {
   ir::Graph graph;
   ops::GraphBuilder builder(graph);
   const ir::ValueId x =
@@ -41,9 +41,9 @@ Model two_layers() {
     return graph.add_constant(test::random_tensor(DType::f32, shape, seed, -0.5, 0.5), name);
   };
   const ir::ValueId hidden =
-      builder.add("Relu", {builder.add("Gemm", {x, weight("w1", {kFeatures, 16}, 1), weight("b1", {16}, 2)})});
+      builder.add("Relu", {builder.add("Gemm", {x, weight("w1", {kFeatures, width}, 1), weight("b1", {width}, 2)})});
   const ir::ValueId logits =
-      builder.add("Gemm", {hidden, weight("w2", {16, kClasses}, 3), weight("b2", {kClasses}, 4)});
+      builder.add("Gemm", {hidden, weight("w2", {width, kClasses}, 3), weight("b2", {kClasses}, 4)});
   graph.value(logits).name = "logits";
   graph.add_output(logits);
   return Model(std::make_shared<const ir::Graph>(std::move(graph)));
@@ -152,6 +152,49 @@ TEST(Trainer, PassesOverADamagedCheckpoint) {
   EXPECT_EQ(newest_checkpoint(folder.path()).step, 10);
   expect_error_containing(ErrorKind::not_found, "there is no checkpoint in",
                           [&] { newest_checkpoint(test::TemporaryFolder().path()); });
+}
+
+TEST(Trainer, SaysHowACheckpointOfAnotherTrainingDiffers) {
+  const test::TemporaryFolder folder;
+  TrainingConfig config = small();
+  config.steps = 5;
+  const auto resumes = [&](const TrainingConfig& other, const Model& net) {
+    Trainer(net, other).resume((folder.path() / "state.npz").string());
+  };
+  {
+    Trainer adam(two_layers(), config);
+    adam.save((folder.path() / "state.npz").string());
+  }
+  TrainingConfig sgd = config;
+  sgd.optimiser.name = "sgd";
+  expect_error_containing(ErrorKind::invalid_argument, "another optimiser, or", [&] { resumes(sgd, two_layers()); });
+  TrainingConfig averaged = config;
+  averaged.average_decay = 0.9;
+  expect_error_containing(ErrorKind::invalid_argument, "it has no 'w1/average' and 3 more",
+                          [&] { resumes(averaged, two_layers()); });
+  TrainingConfig frozen = config;
+  frozen.model.frozen = {"b1"};
+  expect_error_containing(ErrorKind::invalid_argument, "another net: only it has 'b1'",
+                          [&] { resumes(frozen, two_layers()); });
+  expect_error_containing(ErrorKind::invalid_argument, "'w1' is f32[8, 16] there, but f32[8, 24] here",
+                          [&] { resumes(config, two_layers(24)); });
+}
+
+TEST(Trainer, TheBestOfAPrunedNetHasItsSparsity) {
+  const test::TemporaryFolder folder;
+  TrainingConfig config = small();
+  config.output = folder.path().string();
+  config.evaluate_every = 5;
+  config.optimiser.learning_rate = 0;  // the first evaluation would stay the best one
+  config.prune.emplace();
+  config.prune->sparsity = 0.5;
+  config.prune->end_step = 40;
+  const TrainingResult result = Trainer(two_layers(), config).run();
+  ASSERT_TRUE(result.best.has_value());
+  EXPECT_GT(result.best->step, 40);
+  const Model best = Model::load((folder.path() / "best.onnx").string());
+  const Tensor* w = best.graph().constant(best.graph().find_value("w1"));
+  EXPECT_EQ(std::ranges::count(w->values<float>(), 0.0f), kFeatures * 16 / 2);
 }
 
 TEST(Trainer, HasTheSameBitsForAnyNumberOfThreadsAndWorkers) {

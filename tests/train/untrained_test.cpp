@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "ir/constant_role.h"
 #include "ops/builder.h"
+#include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "train/training_graph.h"
 
@@ -51,9 +53,8 @@ TEST(Untrained, ComputesNothingFromWeights) {
   graph.value(three).name = "three";
   graph.value(twice).name = "twice";
   graph.add_output(sum);
-  std::vector<std::string> computed;
-  const ir::Graph after = compute_untrained(graph, computed);
-  EXPECT_EQ(computed, std::vector<std::string>{"three"});
+  const ir::Graph after = compute_untrained(graph, {});
+  EXPECT_EQ(ir::role_of(after, after.find_value("three")), ir::ConstantRole::computed);
   EXPECT_FALSE(after.is_constant(after.find_value("twice")));
   EXPECT_TRUE(after.is_constant(after.find_value("three")));
 }
@@ -74,6 +75,78 @@ TEST(Untrained, ComputesSettingsThatAreJoined) {
   options.target_type = DType::f32;
   options.target_dims = {2, 3, 8, 8};
   EXPECT_EQ(make_training_graph(graph, options).parameters, std::vector<std::string>{"w"});
+}
+
+// x [2, 3] times `scale`, plus `shift`, plus the product of two tables, each with its role.
+ir::Graph marked(ir::ConstantRole scale, ir::ConstantRole shift, ir::ConstantRole tables) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{2, 3}));
+  const auto constant = [&](const char* name, ir::ConstantRole role) {
+    const ir::ValueId id = graph.add_constant(test::random_tensor(DType::f32, {3}, 1, -1, 1), name);
+    ir::set_role(graph, id, role);
+    return id;
+  };
+  const ir::ValueId table = builder.add("Mul", {constant("table.a", tables), constant("table.b", tables)});
+  const ir::ValueId y =
+      builder.add("Add", {builder.add("Mul", {x, constant("scale", scale)}), constant("shift", shift)});
+  graph.add_output(builder.add("Add", {y, builder.add("Sin", {table})}));
+  return graph;
+}
+
+TrainingGraph step_of(const ir::Graph& graph, std::vector<std::string> frozen, std::vector<std::string> trained) {
+  TrainingGraphOptions options;
+  options.loss.name = "mse";
+  options.target_type = DType::f32;
+  options.target_dims = {2, 3};
+  options.frozen = std::move(frozen);
+  options.trained = std::move(trained);
+  return make_training_graph(graph, options);
+}
+
+TEST(Untrained, WhatTheExporterSaysIsBelieved) {
+  using Names = std::vector<std::string>;
+  using Reasons = std::vector<std::pair<std::string, std::string>>;
+  using enum ir::ConstantRole;
+  const TrainingGraph step = step_of(marked(parameter, buffer, literal), {}, {});
+  EXPECT_EQ(step.parameters, Names{"scale"});
+  EXPECT_EQ(step.reasons, Names{"a parameter, as the exporter says"});
+  // What is computed from the tables is computed before the training, and is not listed.
+  EXPECT_EQ(step.untrained, (Reasons{{"shift", "a buffer, as the exporter says"}}));
+  EXPECT_EQ(step_of(marked(unmarked, literal, literal), {}, {}).parameters, Names{"scale"});
+}
+
+TEST(Untrained, PatternsTurnEitherWay) {
+  using Names = std::vector<std::string>;
+  using Reasons = std::vector<std::pair<std::string, std::string>>;
+  using enum ir::ConstantRole;
+  const ir::Graph graph = marked(parameter, buffer, literal);
+  const TrainingGraph step = step_of(graph, {"sc*"}, {"shift", "table.a"});
+  EXPECT_EQ(step.parameters, (Names{"table.a", "shift"}));
+  EXPECT_EQ(step.reasons, Names(2, "named by model.trained"));
+  EXPECT_EQ(step.untrained,
+            (Reasons{{"table.b", "a constant of the program, as the exporter says"}, {"scale", "frozen"}}));
+  // Where both name a weight it is trained: everything but a part is frozen.
+  EXPECT_EQ(step_of(graph, {"*"}, {"scale"}).parameters, Names{"scale"});
+  test::expect_error_containing(ErrorKind::invalid_argument, "trained: no weight has a name like 'shfit'",
+                                [&] { step_of(graph, {}, {"shfit"}); });
+  test::expect_error_containing(ErrorKind::invalid_argument, "model.trained names those",
+                                [&] { step_of(marked(buffer, buffer, buffer), {}, {}); });
+}
+
+TEST(Untrained, ScalarsAmongPyTorchsInitializersAreParameters) {
+  using Names = std::vector<std::string>;
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{2, 3}));
+  const ir::ValueId half = builder.constant(Tensor::scalar(0.5f), "half");
+  ir::set_role(graph, half, ir::ConstantRole::literal);
+  const ir::ValueId scaled = builder.add("Mul", {x, builder.constant(Tensor::scalar(2.0f), "alpha")});
+  const ir::ValueId w = graph.add_constant(test::random_tensor(DType::f32, {3}, 1, -1, 1), "w");
+  graph.add_output(builder.add("Mul", {builder.add("Add", {scaled, half}), w}));
+  EXPECT_EQ(step_of(graph, {}, {}).parameters, Names{"w"});
+  graph.metadata["producer_name"] = "pytorch";
+  EXPECT_EQ(step_of(graph, {}, {}).parameters, (Names{"alpha", "w"}));
 }
 
 }  // namespace
