@@ -116,16 +116,18 @@ class Lamb:
 
 
 def torch_losses(run, parameters, optimiser, x, y, batch, dtype):
+    """Of batches in order; x is an array, or a tuple of those of several inputs."""
     import torch
     import torch.nn.functional as F
     given = dict(OPTIMISERS[optimiser])
     given["lr"] = given.pop("learning_rate")
     make = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lamb": Lamb}[optimiser]
     method = make(parameters, **given)
+    arrays = x if isinstance(x, tuple) else (x, )
     losses = []
-    for begin in range(0, len(x), batch):
-        inputs = torch.from_numpy(x[begin:begin + batch])
-        loss = F.cross_entropy(run(inputs.to(dtype) if inputs.is_floating_point() else inputs),
+    for begin in range(0, len(y), batch):
+        inputs = [torch.from_numpy(array[begin:begin + batch]) for array in arrays]
+        loss = F.cross_entropy(run(*(each.to(dtype) if each.is_floating_point() else each for each in inputs)),
                                torch.from_numpy(y[begin:begin + batch]))
         method.zero_grad()
         loss.backward()
@@ -160,12 +162,14 @@ def make_net(arguments, source, net, dtype, folder):
     return module, list(module.parameters()), data
 
 
-def tessera_losses(arguments, optimiser, folder):
+def tessera_losses(arguments, optimiser, folder, model=""):
+    """Of the same batches; `model` are further lines of the table [model]."""
     options = "\n".join(f"{name} = {value}" for name, value in OPTIMISERS[optimiser].items())
     (folder / "config.toml").write_text(f"""output = "{folder}/run"
 [model]
 file = "{folder}/model.onnx"
 batch_norm = "train"
+{model}
 [data]
 train = "{folder}/train.npz"
 batch = {arguments.batch}
@@ -196,27 +200,38 @@ def compare(arguments, source, net, optimiser, folder):
     np.savez(folder / "train.npz", x=x, y=y)
     theirs = torch_losses(run, parameters, optimiser, x, y, arguments.batch, dtype)
     ours = tessera_losses(arguments, optimiser, folder)
+    return {"net": net, "source": source, "optimiser": optimiser, **judged(ours, theirs)}
+
+
+def judged(ours, theirs):
+    import numpy as np
     if len(ours) != len(theirs):
         raise RuntimeError(f"the log has {len(ours)} steps, expected {len(theirs)}")
     differences = np.abs(np.array(ours) - theirs) / np.abs(theirs)
     return {
-        "net": net, "source": source, "optimiser": optimiser, "tessera": ours, "torch": theirs,
+        "tessera": ours, "torch": theirs,
         "median": float(np.median(differences)), "first": float(differences[:FIRST_STEPS].max()),
         "ok": bool(np.median(differences) <= MEDIAN_BOUND and differences[:FIRST_STEPS].max() <= FIRST_BOUND)
     }
+
+
+def enter_venv(program):
+    """Goes on in .venv-parity where that is, and with this Python where it has torch itself."""
+    if pathlib.Path(sys.prefix) != VENV and (VENV / "bin/python").exists():
+        os.execv(VENV / "bin/python", [str(VENV / "bin/python"), *sys.argv])
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        sys.exit(f"{program}: error: there is no torch: run bench/train_parity.py --setup")
 
 
 def main():
     arguments = parse()
     if arguments.setup:
         return set_up()
-    if pathlib.Path(sys.prefix) != VENV and (VENV / "bin/python").exists():
-        os.execv(VENV / "bin/python", [str(VENV / "bin/python"), *sys.argv])
+    enter_venv("train_parity")
     sys.path.insert(0, str(ROOT / "bench/peer_tools"))
-    try:
-        import torch
-    except ImportError:
-        sys.exit("train_parity: error: there is no torch: run bench/train_parity.py --setup")
+    import torch
     ensure_built(arguments.tessera)
     torch.set_num_threads(min(2, os.cpu_count()))
     results = []
