@@ -24,6 +24,7 @@
 #include "base/idle_scheduling.h"
 #include "base/log.h"
 #include "base/outside_demand.h"
+#include "base/thread_duty.h"
 #include "base/thread_spans.h"
 #include "base/worker_thread.h"
 #include "base/yield_point.h"
@@ -530,7 +531,17 @@ int ThreadPool::CoreLease::cores() const {
 }
 
 void detail::yield_core() {
-  if (current_holder != nullptr) current_ledger->yield(*current_holder);
+  see_to_own_duty();
+  if (current_holder != nullptr && current_ledger->is_wanted(current_holder->priority))
+    current_ledger->yield(*current_holder);
+}
+
+WithoutOwnCore::WithoutOwnCore() : holds_(current_holder != nullptr) {
+  if (holds_) current_ledger->pause(*current_holder);
+}
+
+WithoutOwnCore::~WithoutOwnCore() {
+  if (holds_) current_ledger->resume(*current_holder);
 }
 
 }  // namespace tessera::base

@@ -28,10 +28,7 @@ nb::tuple quantise_model(const Model& model, const std::string& name, QuantiseOp
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     if (!progress.is_none()) progress(python_text(what), done);
   };
-  const QuantisedModel made = [&] {
-    const WithoutGil released;
-    return compress::quantise_to_file(model, how, output, times);
-  }();
+  const QuantisedModel made = without_gil([&] { return compress::quantise_to_file(model, how, output, times); });
   pass_messages();
   const compress::QuantisationFiles files{name, output};
   return nb::make_tuple(made.model, python_text(compress::quantisation_json(made.report, files)),

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,6 +71,15 @@ nb::dict build_info() {
   return info;
 }
 
+// Whether a message is to be passed on: a warning that a process has had already, about each of many equal models say,
+// is a detail. Needs the lock.
+bool is_new(LogLevel level, const std::string& message) {
+  static auto* const warned = new std::set<std::string>();
+  if (level != LogLevel::warning) return true;
+  if (warned->size() > kMostMessages) warned->clear();
+  return warned->insert(message).second;
+}
+
 }  // namespace
 
 void keep_messages() {
@@ -89,8 +99,10 @@ void pass_messages() {
     has_messages.store(false, std::memory_order_release);
   }
   const nb::object logger = nb::module_::import_("logging").attr("getLogger")("tessera");
-  for (const auto& [level, message] : messages)
-    logger.attr(level == LogLevel::warning ? "warning" : "info")("%s", python_text(message));
+  for (const auto& [level, message] : messages) {
+    if (is_new(level, message))
+      logger.attr(level == LogLevel::warning ? "warning" : "info")("%s", python_text(message));
+  }
 }
 
 void bind_library(nb::module_& module) {

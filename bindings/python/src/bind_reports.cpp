@@ -68,8 +68,7 @@ nb::tuple optimise_model(const Model& model, const std::string& name, const Sess
                          std::optional<std::int64_t> opset, nb::object progress) {
   const std::string output = path_from_python(path);
   report::Optimisation result{.model = name, .output = output};
-  {
-    const WithoutGil released;
+  result.report = without_gil([&] {
     const report::CpuProfile cpu = report::load_cpu_profile();
     OptimiseOptions how;
     how.session = session;
@@ -82,8 +81,8 @@ nb::tuple optimise_model(const Model& model, const std::string& name, const Sess
       };
     result.device = cpu.profile.title;
     result.measured = cpu.measured;
-    result.report = optimise(model, output, how);
-  }
+    return optimise(model, output, how);
+  });
   pass_messages();
   return nb::make_tuple(python_text(report::optimisation_json(result)), python_text(report::optimisation_text(result)),
                         python_text(report::optimisation_html(result)));

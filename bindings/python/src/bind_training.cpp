@@ -106,7 +106,7 @@ std::function<void(const Report&)> hook(const nb::object& function, Convert conv
 nb::dict run_training(Trainer& trainer, nb::object on_step, nb::object on_evaluation, nb::object on_checkpoint,
                       nb::object on_progress) {
   TrainingResult result;
-  InterruptScope scope;
+  SignalScope scope;
   {
     TrainingHooks hooks;
     hooks.step = hook<StepReport>(on_step, step_dict);
@@ -118,11 +118,15 @@ nb::dict run_training(Trainer& trainer, nb::object on_step, nb::object on_evalua
         on_progress(step, steps);
       };
     hooks.cancellation = scope.cancellation();
-    const WithoutGil released;
-    result = trainer.run(hooks);
+    try {
+      result = without_gil([&] { return trainer.run(hooks); });
+    } catch (const Error&) {
+      scope.raise_pending();
+      throw;
+    }
   }
   pass_messages();
-  scope.handle_signal();
+  scope.raise_pending();
   return result_dict(result);
 }
 
@@ -144,10 +148,7 @@ void bind_training(nb::module_& module) {
            "on_checkpoint"_a.none() = nb::none(), "on_progress"_a.none() = nb::none())
       .def("evaluate",
            [](Trainer& self) {
-             const EvaluationReport report = [&] {
-               const WithoutGil released;
-               return self.evaluate();
-             }();
+             const EvaluationReport report = interruptible([&](const Cancellation*) { return self.evaluate(); });
              return evaluation_dict(report);
            })
       .def("model", &Trainer::model)

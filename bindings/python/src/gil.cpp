@@ -1,11 +1,13 @@
 #include "gil.h"
 
-#include <signal.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
+#include <atomic>
 #include <thread>
+#include <utility>
 
 namespace tessera::python {
 
@@ -13,53 +15,32 @@ namespace {
 
 std::atomic<bool> others_refused{false};
 std::atomic<int> taking{0};  // threads that were allowed to take the lock and wait for it
-std::atomic<InterruptScope*> innermost{nullptr};
-struct sigaction chained;  // the handler that Python had
+
+enum class IsMain : char { unknown, yes, no };
+thread_local IsMain is_main = IsMain::unknown;
 
 bool is_main_thread() {
-  static thread_local const bool is_main = ::syscall(SYS_gettid) == ::getpid();
-  return is_main;
+  // The thread that forks is the child's main thread.
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { is_main = IsMain::unknown; });
+  (void)registered;
+  if (is_main == IsMain::unknown) is_main = ::syscall(SYS_gettid) == ::getpid() ? IsMain::yes : IsMain::no;
+  return is_main == IsMain::yes;
 }
+
+// How often signals are looked for: as promptly as people notice, and seldom enough to cost nothing.
+constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
+// So often a run of a few small layers is asked, which takes no longer than to look at the clock as often.
+constexpr int kQuickNets = 4;
+// Where other threads of Python's hold the lock, waiting for it takes at most this part of the time.
+constexpr int kWaitingShare = 20;
+
+thread_local bool in_handler = false;
 
 }  // namespace
 
-// Runs as a signal handler.
-void on_interrupt_signal() {
-  if (InterruptScope* scope = innermost.load()) {
-    scope->signalled_.store(true);
-    scope->target_->cancel();
-  }
+bool handles_signal() {
+  return in_handler;
 }
-
-namespace {
-
-void handle_interrupt(int signal, siginfo_t* info, void* context) {
-  on_interrupt_signal();
-  if ((chained.sa_flags & SA_SIGINFO) != 0) chained.sa_sigaction(signal, info, context);
-  else chained.sa_handler(signal);
-}
-
-// Puts our handler before Python's, which may have been set anew since. Looks at most ten times a second, because a
-// system call costs as much as a small net's run.
-void watch_interrupts() {
-  using Clock = std::chrono::steady_clock;
-  static Clock::time_point next_look;  // of the main thread alone
-  const Clock::time_point now = Clock::now();
-  if (now < next_look) return;
-  next_look = now + std::chrono::milliseconds(100);
-  struct sigaction current;
-  if (sigaction(SIGINT, nullptr, &current) != 0) return;
-  const bool has_information = (current.sa_flags & SA_SIGINFO) != 0;
-  if (has_information && current.sa_sigaction == handle_interrupt) return;
-  if (!has_information && (current.sa_handler == SIG_DFL || current.sa_handler == SIG_IGN)) return;
-  chained = current;
-  struct sigaction ours = current;
-  ours.sa_flags |= SA_SIGINFO;
-  ours.sa_sigaction = handle_interrupt;
-  sigaction(SIGINT, &ours, nullptr);
-}
-
-}  // namespace
 
 bool may_take_gil() {
   return !others_refused.load() || is_main_thread();
@@ -84,21 +65,39 @@ WithoutGil::~WithoutGil() {
   taking.fetch_sub(1);
 }
 
-InterruptScope::InterruptScope(Cancellation* given)
-    : target_(given != nullptr ? given : &own_), is_main_(is_main_thread()) {
-  if (!is_main_) return;
-  watch_interrupts();
-  outer_ = innermost.exchange(this);
+SignalScope::SignalScope(const Cancellation* given) : given_(given) {
+  if (!is_main_thread()) return;
+  if (given_ != nullptr && given_->flag().load(std::memory_order_relaxed)) own_.cancel();
+  duty_.emplace(*this);
 }
 
-InterruptScope::~InterruptScope() {
-  if (is_main_) innermost.store(outer_);
+void SignalScope::see_to() noexcept {
+  if (given_ != nullptr && given_->flag().load(std::memory_order_relaxed)) own_.cancel();
+  if (raised_.has_value()) return;
+  if (asked_ < kQuickNets) {
+    ++asked_;
+    return;
+  }
+  const Clock::time_point now = Clock::now();
+  if (next_look_ == Clock::time_point()) next_look_ = now + kBetweenLooks;
+  if (now < next_look_) return;
+  const WithGil lock;
+  const Clock::time_point locked = Clock::now();
+  const bool outer = std::exchange(in_handler, true);
+  const bool raised = PyErr_CheckSignals() != 0;
+  in_handler = outer;
+  if (raised) {
+    raised_.emplace();
+    own_.cancel();
+  }
+  next_look_ = Clock::now() + std::max<Clock::duration>(kBetweenLooks, kWaitingShare * (locked - now));
 }
 
-bool InterruptScope::handle_signal() {
-  if (!signalled_.load()) return false;
-  if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
-  return true;
+void SignalScope::raise_pending() {
+  if (!raised_.has_value()) return;
+  nanobind::python_error error = std::move(*raised_);
+  raised_.reset();
+  throw error;
 }
 
 }  // namespace tessera::python

@@ -1,11 +1,14 @@
-// Python's global interpreter lock around calls that take long, and Ctrl-C during them.
+// Python's global interpreter lock around calls that take long, and Python's handlers of signals during them.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
-#include <atomic>
+#include <chrono>
+#include <future>
+#include <optional>
 #include <utility>
 
+#include "base/thread_duty.h"
 #include "tessera/error.h"
 #include "tessera/session.h"
 
@@ -40,42 +43,60 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
-// While it lives, Ctrl-C in the main thread cancels what this thread computes. Nests. Needs the lock.
-class InterruptScope {
- public:
-  // Cancels `given`, or a cancellation of its own.
-  explicit InterruptScope(Cancellation* given = nullptr);
-  ~InterruptScope();
-  InterruptScope(const InterruptScope&) = delete;
-  InterruptScope& operator=(const InterruptScope&) = delete;
+// Whether this thread is in a handler of a signal that it calls in the midst of a computation of its own.
+bool handles_signal();
 
-  const Cancellation* cancellation() const { return target_; }
-  // Whether the signal came; calls Python's handlers for it then, which usually throws nb::python_error
-  // (KeyboardInterrupt). Needs the lock.
-  bool handle_signal();
+// The result of `work()`, which is called without the lock. What a handler of a signal asks for is computed on a thread
+// of its own, because the kernel that it interrupts has its buffers and tiles on this one.
+template <typename Work>
+auto without_gil(Work&& work) {
+  const WithoutGil released;
+  if (!handles_signal()) return work();
+  const base::WithoutOwnCore waiting;
+  return std::async(std::launch::async, [&] { return work(); }).get();
+}
+
+// While it lives, what the main thread computes is interrupted now and then to run Python's handlers of signals, as
+// Python would between two instructions. Where a handler raises, the work is cancelled. Does nothing in other threads,
+// in which Python runs no handlers. Nests. Made and destroyed with the lock.
+class SignalScope final : public base::ThreadDuty {
+ public:
+  // `given`: a cancellation of the caller's, which cancels the work as well.
+  explicit SignalScope(const Cancellation* given = nullptr);
+  ~SignalScope() = default;
+  SignalScope(const SignalScope&) = delete;
+  SignalScope& operator=(const SignalScope&) = delete;
+
+  // What the work has to obey.
+  const Cancellation* cancellation() const { return duty_ ? &own_ : given_; }
+  // Throws what a handler raised, if one did (nb::python_error). To be called, with the lock, once the work has ended.
+  void raise_pending();
+
+  void see_to() noexcept override;
 
  private:
-  Cancellation own_;
-  Cancellation* target_;
-  bool is_main_;
-  InterruptScope* outer_ = nullptr;
-  std::atomic<bool> signalled_{false};
+  using Clock = std::chrono::steady_clock;
 
-  friend void on_interrupt_signal();
+  const Cancellation* given_;
+  Cancellation own_;
+  std::optional<nanobind::python_error> raised_;
+  Clock::time_point next_look_;
+  int asked_ = 0;                     // of this scope's yield points
+  std::optional<base::OnDuty> duty_;  // of the main thread
 };
 
-// Calls `work(const Cancellation*)` without the lock. Where Ctrl-C stops it, throws KeyboardInterrupt; where Python's
-// handler for the signal does not raise, the work is done again from its beginning.
+// The result of `work(const Cancellation*)`, which is called without the lock. Throws what a handler of a signal raised
+// meanwhile.
 template <typename Work>
-auto interruptible(Work&& work, Cancellation* given = nullptr) {
-  while (true) {
-    InterruptScope scope(given);
-    try {
-      const WithoutGil released;
-      return work(scope.cancellation());
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::cancelled || !scope.handle_signal() || given != nullptr) throw;
-    }
+auto interruptible(Work&& work, const Cancellation* given = nullptr) {
+  SignalScope scope(given);
+  try {
+    auto result = without_gil([&] { return work(scope.cancellation()); });
+    scope.raise_pending();
+    return result;
+  } catch (const Error&) {
+    scope.raise_pending();
+    throw;
   }
 }
 
