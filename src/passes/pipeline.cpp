@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ir/overridable.h"
 #include "ir/verify.h"
 #include "passes/branches.h"
 
@@ -197,6 +198,7 @@ std::span<const Pass> all_passes() {
 
 ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const PipelineOptions& options,
                        std::vector<PassChange>* reports) {
+  ir::forget_overridable(graph);
   FoldingBudget folding = folding_budget(graph, given.folding);
   PassContext context = given;
   if (context.folding_left == nullptr) context.folding_left = &folding;

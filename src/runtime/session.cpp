@@ -12,6 +12,7 @@
 #include "runtime/environment.h"
 #include "runtime/evaluate.h"
 #include "runtime/output_request.h"
+#include "runtime/overridable.h"
 #include "runtime/process_memory.h"
 #include "runtime/run_arenas.h"
 #include "runtime/session_access.h"
@@ -92,17 +93,21 @@ base::StopSignal stop_signal_for(const RunOptions& options) {
           std::chrono::nanoseconds(options.time_limit_ns), clock_of(options)};
 }
 
-std::string known_inputs(const ir::Graph& graph) {
+std::string known_inputs(const Model& model) {
   std::string names;
-  for (ir::ValueId id : graph.inputs()) names += (names.empty() ? "'" : ", '") + graph.value(id).name + "'";
+  for (const ValueDescription& each : model.inputs()) names += (names.empty() ? "'" : ", '") + each.name + "'";
+  for (const ValueDescription& each : overridable_inputs(model))
+    names += (names.empty() ? "'" : ", '") + each.name + "' (which has a default)";
   return names.empty() ? "none" : names;
 }
 
 }  // namespace
 
 struct Session::State {
-  explicit State(SessionOptions given) : options(std::move(given)) {}
+  State(const Model& what, SessionOptions given) : model(what), options(std::move(given)) {}
 
+  const Model model;
+  std::vector<std::string> overridable;  // names of the inputs with a default
   SessionOptions options;
   std::shared_ptr<const ir::Graph> graph;
   ProgramEnvironment environment;
@@ -112,13 +117,48 @@ struct Session::State {
   static constexpr std::size_t kMostPartialPrograms = 8;
   std::mutex partial_mutex;
   std::list<std::pair<std::vector<std::size_t>, std::shared_ptr<Program>>> partial_programs;
+  // Sessions of the model in which some of its overridable initialisers are inputs, by their names; most recent first.
+  static constexpr std::size_t kMostVariants = 8;
+  std::mutex variants_mutex;
+  std::list<std::pair<std::vector<std::string>, std::shared_ptr<Session>>> variants;
 
   static std::unique_ptr<State> make(const Model& model, const SessionOptions& options) {
-    auto state = std::make_unique<State>(options);
+    auto state = std::make_unique<State>(model, options);
+    for (const ValueDescription& each : overridable_inputs(model)) state->overridable.push_back(each.name);
     state->graph = std::shared_ptr<const ir::Graph>(&model.graph(), [keep = model](const ir::Graph*) {});
     state->environment = make_environment(model, options);
     state->program = make_program(model, options, state->environment);
     return state;
+  }
+
+  // The session that runs these inputs where they override initialisers; null where they do not. It keeps living while
+  // a run holds it.
+  std::shared_ptr<Session> variant_for(const NamedValues& inputs) {
+    std::vector<std::string> names;
+    if (overridable.empty()) return nullptr;
+    for (const auto& [name, value] : inputs) {
+      if (std::ranges::binary_search(overridable, name)) names.push_back(name);
+    }
+    if (names.empty()) return nullptr;
+    const std::lock_guard lock(variants_mutex);
+    const auto found = std::ranges::find(variants, names, [](const auto& each) { return each.first; });
+    if (found != variants.end()) {
+      variants.splice(variants.begin(), variants, found);
+      return found->second;
+    }
+    SessionOptions how = options;
+    how.variables = environment.variables;
+    auto made = std::make_shared<Session>(with_inputs(model, names), how);
+    variants.emplace_front(std::move(names), std::move(made));
+    if (variants.size() > kMostVariants) variants.pop_back();
+    return variants.front().second;
+  }
+
+  std::vector<std::shared_ptr<Session>> all_variants() {
+    std::vector<std::shared_ptr<Session>> all;
+    const std::lock_guard lock(variants_mutex);
+    for (const auto& [names, session] : variants) all.push_back(session);
+    return all;
   }
 
   std::vector<Value> ordered(const NamedValues& inputs) const {
@@ -126,7 +166,7 @@ struct Session::State {
       const bool known = std::any_of(graph->inputs().begin(), graph->inputs().end(),
                                      [&](ir::ValueId id) { return graph->value(id).name == name; });
       if (!known)
-        fail(ErrorKind::invalid_argument, "the model has no input '{}'; its inputs are {}", name, known_inputs(*graph));
+        fail(ErrorKind::invalid_argument, "the model has no input '{}'; its inputs are {}", name, known_inputs(model));
     }
     std::vector<Value> values;
     values.reserve(graph->inputs().size());
@@ -136,7 +176,7 @@ struct Session::State {
       const bool may_be_absent = info.type.kind == ir::ValueType::Kind::optional;
       if (found == inputs.end() && !may_be_absent)
         fail(ErrorKind::invalid_argument, "input '{}' is missing; the model's inputs are {}", info.name,
-             known_inputs(*graph));
+             known_inputs(model));
       values.push_back(found != inputs.end() ? found->second : Value());
       check_input(info.name, info.type, values.back());
     }
@@ -209,6 +249,7 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
 NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) {
+  if (const std::shared_ptr<Session> variant = state_->variant_for(inputs)) return variant->run(inputs, options);
   return base::with_memory_errors([&] {
     const base::StopSignal stop = stop_signal_for(options);
     std::vector<Value> outputs = state_->run(*state_->program, state_->ordered(inputs), {}, options, stop);
@@ -221,6 +262,8 @@ NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) {
 
 std::vector<Value> Session::run(const NamedValues& inputs, const std::vector<OutputRequest>& outputs,
                                 const RunOptions& options) {
+  if (const std::shared_ptr<Session> variant = state_->variant_for(inputs))
+    return variant->run(inputs, outputs, options);
   return base::with_memory_errors([&] {
     const base::StopSignal stop = stop_signal_for(options);
     const std::vector<Value> ordered = state_->ordered(inputs);
@@ -263,11 +306,21 @@ DType Session::precision() const {
 
 MemoryUse Session::memory() const {
   const MemoryAccount& account = *state_->environment.account;
-  return {account.used(Purpose::weights), account.used(Purpose::packed_weights), account.used(Purpose::variables),
-          account.used(Purpose::plans),   account.used(Purpose::arena),          account.used(Purpose::results)};
+  MemoryUse use{account.used(Purpose::weights), account.used(Purpose::packed_weights), account.used(Purpose::variables),
+                account.used(Purpose::plans),   account.used(Purpose::arena),          account.used(Purpose::results)};
+  for (const std::shared_ptr<Session>& variant : state_->all_variants()) {
+    const MemoryUse more = variant->memory();
+    use.weights_bytes += more.weights_bytes;
+    use.packed_weights_bytes += more.packed_weights_bytes;
+    use.plans_bytes += more.plans_bytes;
+    use.arena_bytes += more.arena_bytes;
+    use.results_bytes += more.results_bytes;
+  }
+  return use;
 }
 
 void Session::trim() {
+  for (const std::shared_ptr<Session>& variant : state_->all_variants()) variant->trim();
   state_->program->trim();
   {
     const std::lock_guard lock(state_->partial_mutex);
@@ -286,6 +339,7 @@ Session::PlanMemory Session::plan_memory(const NamedValues& inputs) {
 }
 
 std::shared_ptr<const plan::Plan> runtime::SessionAccess::plan(Session& session, const NamedValues& inputs) {
+  if (const std::shared_ptr<Session> variant = session.state_->variant_for(inputs)) return plan(*variant, inputs);
   return session.state_->plan_for(inputs)->plan;
 }
 

@@ -11,6 +11,7 @@
 #include "bindings.h"
 #include "gil.h"
 #include "ir/graph.h"
+#include "runtime/overridable.h"
 #include "values.h"
 
 namespace nb = nanobind;
@@ -21,11 +22,10 @@ namespace {
 
 class IoBinding {
  public:
-  explicit IoBinding(std::shared_ptr<const ir::Graph> graph) : graph_(std::move(graph)) {}
+  explicit IoBinding(Model model) : model_(std::move(model)) {}
 
   void bind_input(const std::string& name, nb::handle array) {
-    const ir::ValueType* type = type_of_input(name);
-    inputs_.insert_or_assign(name, value_from_python(array, *type, "input '" + name + "'"));
+    inputs_.insert_or_assign(name, value_from_python(array, type_of_input(name), "input '" + name + "'"));
   }
   // Memory of the caller's, or, with None, memory that each run makes.
   void bind_output(const std::string& name, nb::handle array) {
@@ -69,21 +69,25 @@ class IoBinding {
   }
 
  private:
-  const ir::ValueType* type_of_input(const std::string& name) const {
-    for (const ir::ValueId id : graph_->inputs()) {
-      if (graph_->value(id).name == name) return &graph_->value(id).type;
+  ir::ValueType type_of_input(const std::string& name) const {
+    const ir::Graph& graph = model_.graph();
+    for (const ir::ValueId id : graph.inputs()) {
+      if (graph.value(id).name == name) return graph.value(id).type;
+    }
+    for (const ValueDescription& each : runtime::overridable_inputs(model_)) {
+      if (each.name == name) return ir::ValueType::tensor(each.dtype);
     }
     fail(ErrorKind::invalid_argument, "the model has no input '{}'", name);
   }
 
-  std::shared_ptr<const ir::Graph> graph_;
+  Model model_;
   NamedValues inputs_;
   std::vector<OutputRequest> outputs_;
   std::vector<Value> results_;
 };
 
 IoBinding* make_binding(const PySession& session) {
-  return new IoBinding({&session.model().graph(), [keep = session.model()](const ir::Graph*) {}});
+  return new IoBinding(session.model());
 }
 
 }  // namespace

@@ -4,13 +4,24 @@
 #include <nanobind/stl/string.h>
 
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "arrays.h"
 #include "base/error.h"
 #include "bindings.h"
 #include "gil.h"
+#include "io/onnx/mapped_file.h"
+#include "io/onnx/reader.h"
+#include "io/onnx/writer.h"
+#include "io/package.h"
 #include "ir/graph.h"
+#include "runtime/overridable.h"
 #include "tessera/model.h"
 
 namespace nb = nanobind;
@@ -45,8 +56,38 @@ nb::object metadata_dict(const ModelMetadata& metadata) {
   return result;
 }
 
+using InitialValues = std::map<std::string, Tensor>;
+
+// A dict of arrays, or None.
+InitialValues values_from(nb::handle initialisers) {
+  InitialValues values;
+  if (initialisers.is_none()) return values;
+  for (const auto& [key, item] : nb::cast<nb::dict>(initialisers)) {
+    std::string name = name_from_python(key, "the name of an initializer");
+    const Tensor value = tensor_from_python(item, DType::undefined, "the value of initializer '" + name + "'");
+    values.emplace(std::move(name), value);
+  }
+  return values;
+}
+
+Model read_model(std::span<const std::byte> data, const std::shared_ptr<const void>& owner,
+                 const std::optional<std::filesystem::path>& folder, InitialValues values) {
+  if (values.empty()) return Model::from_bytes(data, owner, folder);
+  require(!io::is_container(data), ErrorKind::unsupported,
+          "the initializers of a .tsr file cannot be replaced; load the .onnx file that it was made from");
+  const io::ReadOptions how{.initializers = std::move(values)};
+  return Model(std::make_shared<const ir::Graph>(io::read_model_bytes(data, how, owner, folder)));
+}
+
+Model load_model(const std::filesystem::path& path, InitialValues values) {
+  if (values.empty()) return Model::load(path);
+  const std::shared_ptr<const io::MappedFile> file = io::MappedFile::map(io::InputFile::open(path));
+  return read_model(file->bytes(), file, path.parent_path(), std::move(values));
+}
+
 // Holds the bytes object whose memory the model reads.
-Model model_from_bytes(const nb::bytes& bytes, const std::optional<std::string>& folder) {
+Model model_from_bytes(const nb::bytes& bytes, const std::optional<std::filesystem::path>& folder,
+                       InitialValues values) {
   const std::shared_ptr<const void> owner(bytes.ptr(), [](const void* object) {
     if (!may_take_gil()) return;
     const WithGil lock;
@@ -55,8 +96,7 @@ Model model_from_bytes(const nb::bytes& bytes, const std::optional<std::string>&
   Py_INCREF(bytes.ptr());
   const std::span<const std::byte> data(static_cast<const std::byte*>(bytes.data()), bytes.size());
   const WithoutGil released;
-  return Model::from_bytes(
-      data, owner, folder ? std::optional<std::filesystem::path>(*folder) : std::optional<std::filesystem::path>());
+  return read_model(data, owner, folder, std::move(values));
 }
 
 nb::list descriptions(const std::vector<ValueDescription>& values) {
@@ -65,10 +105,32 @@ nb::list descriptions(const std::vector<ValueDescription>& values) {
   return list;
 }
 
+nb::object listed(const std::vector<ValueDescription>& values) {
+  std::string text;
+  for (const ValueDescription& value : values) text += (text.empty() ? "" : ", ") + value.name + ": " + value.type;
+  return python_text(text);
+}
+
+// How pickle makes the model again: from the bytes of the .onnx file that save() writes.
+nb::tuple reduced_model(const Model& model) {
+  const std::vector<std::byte> bytes = [&] {
+    const WithoutGil released;
+    return io::write_model_bytes(model.graph());
+  }();
+  const nb::object make = nb::module_::import_("tessera._session").attr("unpickled_model");
+  return nb::make_tuple(make, nb::make_tuple(nb::bytes(bytes.data(), bytes.size())));
+}
+
 }  // namespace
 
 std::string path_from_python(nb::handle path) {
-  const nb::object text = nb::module_::import_("os").attr("fsencode")(path);
+  nb::object text;
+  try {
+    text = nb::module_::import_("os").attr("fsencode")(path);
+  } catch (const nb::python_error& error) {
+    if (!error.matches(PyExc_UnicodeError)) throw;
+    fail(ErrorKind::invalid_argument, "'{}' cannot be a path: it has half of a surrogate pair", text_of(path));
+  }
   return {PyBytes_AsString(text.ptr()), static_cast<std::size_t>(PyBytes_Size(text.ptr()))};
 }
 
@@ -93,33 +155,53 @@ void bind_model(nb::module_& module) {
   nb::class_<Model>(module, "Model", "A network, read from a file; immutable.")
       .def_static(
           "load",
-          [](nb::object path) {
+          [](nb::object path, nb::object initialisers) {
             const std::string file = path_from_python(path);
+            InitialValues values = values_from(initialisers);
             const auto result = [&] {
               const WithoutGil released;
-              return Model::load(file);
+              return load_model(file, std::move(values));
             }();
             pass_messages();
             return result;
           },
-          "path"_a, "Reads an .onnx file or maps a .tsr file.")
+          "path"_a, "initializers"_a.none() = nb::none(),
+          "Reads an .onnx file or maps a .tsr file. `initializers`: values in place of the file's, by name.")
       .def_static(
           "from_bytes",
-          [](const nb::bytes& data, nb::object folder) {
-            const std::optional<std::string> external =
-                folder.is_none() ? std::nullopt : std::optional(path_from_python(folder));
-            Model model = model_from_bytes(data, external);
+          [](const nb::bytes& data, nb::object folder, nb::object initialisers) {
+            std::optional<std::filesystem::path> external;
+            if (!folder.is_none()) external = path_from_python(folder);
+            Model model = model_from_bytes(data, external, values_from(initialisers));
             pass_messages();
             return model;
           },
-          "data"_a, "external_data_folder"_a.none() = nb::none(), "The same from memory, which is kept and not copied.")
+          "data"_a, "external_data_folder"_a.none() = nb::none(), "initializers"_a.none() = nb::none(),
+          "The same from memory, which is kept and not copied.")
       .def("with_dims", &Model::with_dims, "dims"_a, "A copy with symbolic dimensions of inputs fixed.")
+      .def("__reduce__", &reduced_model)
+      .def("__repr__",
+           [](const Model& self) {
+             return nb::str("<tessera.Model {} ({}) -> ({})>")
+                 .attr("format")(python_text(self.metadata().graph_name), listed(self.inputs()),
+                                 listed(self.outputs()));
+           })
       .def(
           "save", [](const Model& self, nb::object path) { self.save(path_from_python(path)); }, "path"_a,
           "Writes an .onnx file.")
       .def_prop_ro("inputs", [](const Model& self) { return descriptions(self.inputs()); })
       .def_prop_ro("outputs", [](const Model& self) { return descriptions(self.outputs()); })
-      .def_prop_ro("metadata", [](const Model& self) { return metadata_dict(self.metadata()); })
+      .def_prop_ro(
+          "overridable", [](const Model& self) { return descriptions(runtime::overridable_inputs(self)); },
+          "Inputs with a default: initialisers that a run may override by their names.")
+      .def_prop_ro("metadata",
+                   [](const Model& self) {
+                     nb::object result = metadata_dict(self.metadata());
+                     const auto& all = self.graph().metadata;
+                     const auto found = all.find("graph_doc_string");
+                     result["graph_doc_string"] = python_text(found != all.end() ? found->second : std::string());
+                     return result;
+                   })
       .def_prop_ro("has_variables", [](const Model& self) { return !self.graph().variables().empty(); });
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "io/onnx/form_version.h"
 #include "ir/constant_role.h"
+#include "ir/overridable.h"
 
 namespace tessera::io {
 
@@ -253,8 +254,10 @@ void Exporter::write_metadata(ModelProto& proto) const {
     else if (key == "producer_version") proto.set_producer_version(value);
     else if (key == "domain") proto.set_domain(value);
     else if (key == "doc_string") proto.set_doc_string(value);
+    else if (key == "graph_doc_string") proto.mutable_graph()->set_doc_string(value);
     else if (key == "model_version") proto.set_model_version(std::strtoll(value.c_str(), nullptr, 10));
-    else if (key != "ir_version" && !key.starts_with(kOpset) && !key.starts_with(kIgnored) && !ir::is_role_key(key)) {
+    else if (key != "ir_version" && !key.starts_with(kOpset) && !key.starts_with(kIgnored) && !ir::is_role_key(key) &&
+             !key.starts_with(ir::kOverridable)) {
       auto& property = *proto.add_metadata_props();
       property.set_key(key.starts_with(kProperty) ? key.substr(kProperty.size()) : key);
       property.set_value(value);
@@ -290,6 +293,8 @@ ModelProto Exporter::run() {
   Scope scope{&form_.graph, nullptr, {}, {}};
   name_values(scope, {});
   write_graph(scope, form_.graph.inputs().size(), *proto.mutable_graph());
+  for (const auto& [name, type] : ir::overridable_constants(form_.graph))
+    write_value(name, type, *proto.mutable_graph()->add_input());
   write_metadata(proto);
   write_variables(scope, proto);
   write_versions(proto);

@@ -160,7 +160,7 @@ Importer::Captures Importer::find_captures(const std::vector<ResolvedAttribute>&
     const ir::ValueId id = resolve(scope, name);
     if (!id.valid()) {
       captures.absent.push_back(name);
-    } else if (scope.graph->graph.is_constant(id)) {
+    } else if (scope.graph->graph.is_constant(id) && !may_be_overridden(scope, id)) {
       captures.constants.push_back(name);
     } else {
       captures.names.push_back(name);

@@ -133,6 +133,7 @@ void Importer::read_metadata(ir::Graph& graph) const {
   put("domain", model_.domain());
   if (model_.model_version() != 0) put("model_version", std::to_string(model_.model_version()));
   put("doc_string", model_.doc_string());
+  put("graph_doc_string", model_.graph().doc_string());
   put("ir_version", std::to_string(model_.ir_version()));
   for (const auto& [domain, version] : opsets_)
     put("opset:" + (domain.empty() ? "ai.onnx" : domain), std::to_string(version));
@@ -196,7 +197,10 @@ void Importer::add_inputs(const GraphProto& proto, Scope& scope, bool is_subgrap
     for (const auto& initializer : proto.sparse_initializer()) initialized.insert(initializer.values().name());
   }
   for (const auto& input : proto.input()) {
-    if (initialized.contains(input.name())) continue;
+    if (initialized.contains(input.name())) {
+      note_overridable(input);
+      continue;
+    }
     try {
       ir::ValueType type = to_value_type(input.type());
       const bool known = !type.is_tensor() || type.dtype != DType::undefined;
@@ -209,30 +213,6 @@ void Importer::add_inputs(const GraphProto& proto, Scope& scope, bool is_subgrap
       scope.values[input.name()] = scope.graph->graph.add_input(input.name(), {});
     }
   }
-}
-
-void Importer::add_initializers(const GraphProto& proto, Scope& scope, bool is_subgraph) {
-  ir::Graph& graph = scope.graph->graph;
-  for (int i = 0; i < proto.initializer_size(); ++i) {
-    const auto& initializer = proto.initializer(i);
-    const std::string& name = initializer.name();
-    if (scope.values.contains(name)) continue;  // a subgraph's input: what is passed counts
-    Tensor tensor =
-        is_subgraph ? tensors_.read(initializer) : tensors_.read(initializer, raw_data_[static_cast<std::size_t>(i)]);
-    const auto variable = is_subgraph ? variables_.end() : variables_.find(name);
-    if (variable == variables_.end()) {
-      scope.values[name] = graph.add_constant(std::move(tensor), name);
-    } else {
-      scope.values[name] = graph.add_variable(variable->second, std::move(tensor));
-      graph.value(scope.values[name]).name = name;
-    }
-  }
-  for (const auto& initializer : proto.sparse_initializer()) {
-    const std::string& name = initializer.values().name();
-    if (scope.values.contains(name)) continue;
-    scope.values[name] = graph.add_constant(tensors_.read_sparse(initializer), name);
-  }
-  mark_initializers(proto, scope);
 }
 
 void Importer::add_outputs(const GraphProto& proto, Scope& scope) {
@@ -381,6 +361,7 @@ ir::Graph Importer::run() {
   for (const ir::ValueId output : graph.graph.outputs()) declared_outputs_.push_back(graph.declared(output));
   restore_variables(scope);
   read_metadata(graph.graph);
+  describe_overridable(scope);
   return std::move(graph.graph);
 }
 

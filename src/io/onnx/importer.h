@@ -80,7 +80,11 @@ class Importer {
   void read_metadata(ir::Graph& graph) const;
   void define_names(const tessera_onnx::GraphProto& proto, OpenGraph& graph) const;
   void declare_types(const tessera_onnx::GraphProto& proto, OpenGraph& graph);
+  void note_overridable(const tessera_onnx::ValueInfoProto& input);
   void add_inputs(const tessera_onnx::GraphProto& proto, Scope& scope, bool is_subgraph);
+  void describe_overridable(Scope& scope) const;
+  bool may_be_overridden(const Scope& scope, ir::ValueId id) const;
+  Tensor initial_value(const tessera_onnx::TensorProto& initializer, std::size_t index, bool is_subgraph);
   void add_initializers(const tessera_onnx::GraphProto& proto, Scope& scope, bool is_subgraph);
   static void mark_initializers(const tessera_onnx::GraphProto& proto, const Scope& scope);
   void add_outputs(const tessera_onnx::GraphProto& proto, Scope& scope);
@@ -129,6 +133,7 @@ class Importer {
   UnsupportedList operators_;
   FalseShapes false_shapes_;
   std::vector<ir::ValueType> declared_outputs_;
+  std::map<std::string, ir::ValueType> overridable_;  // by name: graph inputs that have an initializer
   std::int64_t inlined_nodes_ = 0, inlined_bytes_ = 0;
 };
 

@@ -55,6 +55,10 @@ class OpenGraph {
   // The rank of a value, as inferred or, failing that, as declared.
   std::optional<std::int64_t> rank(ir::ValueId value) const;
 
+  // What is read with the value of a constant does not hold for another one.
+  void note_read(ir::ValueId constant) { read_.insert(constant.index); }
+  bool was_read(ir::ValueId constant) const { return read_.contains(constant.index); }
+
   // A value to be produced by a node; its name must have been reserved by the caller.
   ir::ValueId add_value(const std::string& name);
   // A constant with a name derived from `hint`. One of floats is a literal (ir/constant_role.h).
@@ -75,6 +79,7 @@ class OpenGraph {
 
   FalseShapes* false_shapes_;
   std::unordered_set<std::string> names_;
+  std::unordered_set<std::int32_t> read_;
   std::unordered_map<std::string, Declared> declared_;
   std::unordered_map<std::int32_t, const Declared*> declared_of_;  // by value
   std::int64_t next_suffix_ = 1;

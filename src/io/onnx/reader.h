@@ -10,9 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ir/graph.h"
@@ -29,13 +31,18 @@ struct ReadOptions {
   // Receives what the file declares of each output of the graph, in order: names of dimensions for people to read. An
   // entry says nothing where the declaration is missing or false.
   std::vector<ir::ValueType>* declared_outputs = nullptr;
+  // Values of the graph's initializers by their names, in place of those in the file; names that it does not have say
+  // nothing. They must have the element type and shape that the file declares.
+  std::map<std::string, Tensor> initializers = {};
 };
 
 // The canonical graph: operators in their newest form, functions inlined, Constant nodes as constants, initializers as
 // constants that view the mapped file where aligned (variables where the file says so, see writer.h). Graph inputs that
-// have an initializer are constants, not inputs. metadata holds "producer_name", "producer_version", "domain",
-// "model_version", "doc_string", "ir_version", "opset:DOMAIN" and the file's own properties as "property:KEY"; what has
-// no bearing on inference is left out and counted as "ignored:FIELD" (training_info, quantization_annotation …).
+// have an initializer are constants, not inputs; since IR version 4 callers may override them (ir/overridable.h),
+// unless an operator of an old form was read with their value. metadata holds "producer_name", "producer_version",
+// "domain", "model_version", "doc_string", "graph_doc_string", "ir_version", "opset:DOMAIN" and the file's own
+// properties as "property:KEY"; what has no bearing on inference is left out and counted as "ignored:FIELD"
+// (training_info, quantization_annotation …).
 ir::Graph read_model(const std::filesystem::path& path, const ReadOptions& options = {});
 
 // The same from memory. `owner` keeps the bytes alive as long as weights view them; without one, weights are copied.

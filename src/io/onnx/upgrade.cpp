@@ -139,7 +139,9 @@ DType Upgrade::known_dtype(std::size_t i) const {
 }
 
 const Tensor* Upgrade::constant(std::size_t i) const {
-  return has_input(i) ? graph_.graph.constant(node.inputs[i]) : nullptr;
+  if (!has_input(i)) return nullptr;
+  graph_.note_read(node.inputs[i]);
+  return graph_.graph.constant(node.inputs[i]);
 }
 
 std::string Upgrade::hint(std::string_view suffix) const {

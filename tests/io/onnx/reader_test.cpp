@@ -272,5 +272,25 @@ TEST(OnnxReader, NamesTheFile) {
   }
 }
 
+TEST(OnnxReader, TakesInitialValuesInPlaceOfTheFiles) {
+  ModelBuilder model(13, {1});
+  model.initializer("one", DType::f32, {1}, std::string("\0\0\x80\x3f", 4));
+  model.node("Mul", {"x", "one"}, {"y"});
+  io::ReadOptions how;
+  how.initializers.emplace("one", Tensor::from<float>({1}, std::vector<float>{4}));
+  how.initializers.emplace("no such one", Tensor(DType::f32, {1}));
+  const ir::Graph graph = model.read(how);
+  EXPECT_EQ(graph.constant(graph.find_value("one"))->data<float>()[0], 4);
+  how.initializers.at("one") = Tensor(DType::f32, {2});
+  EXPECT_NE(model.error(how).find("initializer 'one' is f32[2], expected f32[1]"), std::string::npos);
+}
+
+TEST(OnnxReader, KeepsTheGraphsDocumentation) {
+  ModelBuilder model(13, {1});
+  model.node("Relu", {"x"}, {"y"});
+  model.graph().set_doc_string("of the graph");
+  EXPECT_EQ(model.read().metadata.at("graph_doc_string"), "of the graph");
+}
+
 }  // namespace
 }  // namespace tessera::test::reader_test
