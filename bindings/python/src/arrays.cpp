@@ -69,7 +69,11 @@ Tensor view_of_buffer(PyObject* object, DType as = DType::undefined, int flags =
 std::string string_of(PyObject* item, std::string_view what) {
   if (PyUnicode_Check(item)) {
     const nb::object bytes = nb::steal(PyUnicode_AsEncodedString(item, "utf-8", "surrogateescape"));
-    if (!bytes.is_valid()) throw nb::python_error();
+    if (!bytes.is_valid()) {
+      PyErr_Clear();
+      fail(ErrorKind::invalid_argument, "{} holds the text '{}', which is no Unicode: it has half of a surrogate pair",
+           what, text_of(item));
+    }
     return {PyBytes_AsString(bytes.ptr()), static_cast<std::size_t>(PyBytes_Size(bytes.ptr()))};
   }
   if (PyBytes_Check(item)) return {PyBytes_AsString(item), static_cast<std::size_t>(PyBytes_Size(item))};
@@ -103,17 +107,15 @@ Tensor copy_of_array(nb::handle array, std::string_view what) {
           name);
   const nb::object numpy = numpy_module();
   if (type->buffer_format != nullptr) {
-    const nb::object native = numpy.attr("ascontiguousarray")(array, dtype.attr("newbyteorder")("="));
-    // ascontiguousarray makes a scalar a vector, and leaves an array alone that lies at an odd address.
-    const Tensor copied = view_of_buffer(nb::object(native.attr("copy")()).ptr());
-    return copied.reshaped(shape_of(array));
+    const nb::object native = array.attr("astype")(dtype.attr("newbyteorder")("="), nb::arg("order") = "C",
+                                                   nb::arg("subok") = false, nb::arg("copy") = true);
+    return tensor_from_numpy(native);
   }
-  const bool is_small = is_subbyte(type->dtype);
-  const nb::object bits = array.attr("view")(numpy.attr(bits_of(type->dtype) == 16 ? "uint16" : "uint8"));
-  Tensor stored = view_of_buffer(bits.ptr(), is_small ? DType::u8 : type->dtype);
-  if (!stored.has_value())
-    stored = view_of_buffer(nb::object(bits.attr("copy")()).ptr(), is_small ? DType::u8 : type->dtype);
-  return is_small ? packed(stored, type->dtype) : stored;
+  const bool is_wide = bits_of(type->dtype) == 16;
+  const nb::object plain = numpy.attr("asarray")(array);  // no subclass
+  const Tensor stored = tensor_from_numpy(plain.attr("view")(numpy.attr(is_wide ? "uint16" : "uint8")));
+  if (is_subbyte(type->dtype)) return packed(stored, type->dtype);
+  return Tensor(type->dtype, stored.shape(), const_cast<void*>(stored.raw()), std::make_shared<Tensor>(stored));
 }
 
 bool is_array(nb::handle object) {
@@ -121,14 +123,31 @@ bool is_array(nb::handle object) {
   return PyObject_IsInstance(object.ptr(), type) == 1;
 }
 
+// Lists and numbers as an array of the wanted type. Only rounding to a floating-point type may change their values.
+nb::object converted(nb::handle object, DType wanted, std::string_view what) {
+  const nb::object numpy = numpy_module();
+  const nb::object given = numpy.attr("asarray")(object);
+  const char kind = text_of(given.attr("dtype").attr("kind"))[0];
+  require(std::string_view("biufc").find(kind) != std::string_view::npos, ErrorKind::invalid_argument,
+          "{} is a {} of which not all elements are numbers, expected {}", what, describe_python(object),
+          name_of(wanted));
+  nb::object result = numpy.attr("asarray")(object, nb::arg("dtype") = numpy_dtype(wanted));
+  const bool may_round = is_float(wanted) && kind != 'c';
+  require(may_round || nb::cast<bool>(numpy.attr("array_equal")(given, result)), ErrorKind::invalid_argument,
+          "{} is a {} with numbers that {} does not have, as {}; convert them first, by numpy.round for example", what,
+          describe_python(object), name_of(wanted), text_of(nb::repr(object)).substr(0, 60));
+  return result;
+}
+
 // What has no element type of its own becomes an array of the wanted one.
 nb::object as_array(nb::handle object, DType wanted, std::string_view what) {
   try {
     const nb::object numpy = numpy_module();
-    if (nb::hasattr(object, "dtype") || nb::hasattr(object, "__array__")) return numpy.attr("asarray")(object);
-    if (wanted == DType::undefined) return numpy.attr("asarray")(object);
-    return numpy.attr("asarray")(object,
-                                 nb::arg("dtype") = wanted == DType::string ? nb::str("O") : numpy_dtype(wanted));
+    const bool has_type =
+        nb::hasattr(object, "dtype") || nb::hasattr(object, "__array__") || PyObject_CheckBuffer(object.ptr()) != 0;
+    if (has_type || wanted == DType::undefined) return numpy.attr("asarray")(object);
+    if (wanted == DType::string) return numpy.attr("asarray")(object, nb::arg("dtype") = "O");
+    return converted(object, wanted, what);
   } catch (const nb::python_error& error) {
     fail(ErrorKind::invalid_argument, "{} is a {}, of which no array can be made: {}", what, describe_python(object),
          text_of(error.value()));
@@ -195,8 +214,9 @@ Tensor tensor_from_python(nb::handle object, DType wanted, std::string_view what
     if (nb::hasattr(object, "__dlpack__") && nb::hasattr(object, "__dlpack_device__"))
       return tensor_from_dlpack(object, what);
   }
-  const bool raw_bytes = PyBytes_Check(object.ptr()) || PyUnicode_Check(object.ptr());
-  if (!raw_bytes && PyObject_CheckBuffer(object.ptr()) != 0) {
+  // bytes may be a text as well.
+  const bool is_text = PyUnicode_Check(object.ptr()) || (PyBytes_Check(object.ptr()) && wanted == DType::string);
+  if (!is_text && PyObject_CheckBuffer(object.ptr()) != 0) {
     if (Tensor tensor = view_of_buffer(object.ptr()); tensor.has_value()) return tensor;
   }
   return array ? copy_of_array(object, what) : [&] {

@@ -21,8 +21,10 @@ struct PyTensor {
 };
 
 // `what` names the argument in messages: "input 'x'". `wanted` is the element type that lists and numbers become, which
-// have none of their own; undefined leaves that to numpy. An array keeps its type, and whoever takes the tensor checks
-// it. Throws Error(invalid_argument) for what is no array of an element type that Tessera has.
+// have none of their own; undefined leaves that to numpy. Numbers may be rounded to a floating-point type; what would
+// change otherwise (1.5 for an integer, 300 for a byte) is refused. bytes are elements of u8, or a text. An array keeps
+// its type, and whoever takes the tensor checks it. Throws Error(invalid_argument) for what is no array of an element
+// type that Tessera has.
 Tensor tensor_from_python(nanobind::handle object, DType wanted, std::string_view what);
 // The array's own memory, to be written to. Throws Error(invalid_argument) where it is read-only, not contiguous, not
 // aligned, or of a type that has no elements in place.

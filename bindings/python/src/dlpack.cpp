@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "element_types.h"
 #include "gil.h"
+#include "numpy_arrays.h"
 
 namespace nb = nanobind;
 
@@ -68,39 +69,35 @@ bool is_contiguous(const DlTensor& tensor) {
   return true;
 }
 
-// Elements in row-major order, whatever the strides.
-void copy_strided(const DlTensor& tensor, const char* from, std::size_t item_bytes, std::int64_t elements, char* to) {
-  std::vector<std::int64_t> index(static_cast<std::size_t>(tensor.ndim), 0);
-  for (std::int64_t n = 0; n < elements; ++n) {
-    std::int64_t offset = 0;
-    for (std::size_t i = 0; i < index.size(); ++i) offset += index[i] * tensor.strides[i];
-    std::memcpy(to + static_cast<std::size_t>(n) * item_bytes, from + offset * static_cast<std::int64_t>(item_bytes),
-                item_bytes);
-    for (std::size_t i = index.size(); i-- > 0;) {
-      if (++index[i] < tensor.shape[i]) break;
-      index[i] = 0;
-    }
-  }
+// Strides of DLPack count elements.
+Tensor row_major_copy(const DlTensor& tensor, DType dtype, const Shape& shape, const void* data) {
+  std::vector<std::int64_t> strides_bytes(tensor.strides, tensor.strides + tensor.ndim);
+  for (std::int64_t& stride : strides_bytes) stride *= bits_of(dtype) / 8;
+  return strided_copy(dtype, shape, strides_bytes, data);
 }
 
-void check_device(nb::handle object, std::string_view what) {
-  const std::int32_t type = nb::cast<std::int32_t>(nb::object(object.attr("__dlpack_device__")())[0]);
-  require(
-      type == kCpu || type == kPinnedCpu, ErrorKind::invalid_argument,
-      "{} is not in the CPU's memory (its DLPack device has type {}); move it there first, with x.cpu() for example",
-      what, type);
+std::int32_t device_of(nb::handle object) {
+  return nb::cast<std::int32_t>(nb::object(object.attr("__dlpack_device__")())[0]);
+}
+
+// Throws Error(invalid_argument) also where the object cannot say: torch's tensors on the device "meta" have no memory.
+nb::object capsule_of_cpu(nb::handle object, std::string_view what) {
+  try {
+    const std::int32_t type = device_of(object);
+    require(
+        type == kCpu || type == kPinnedCpu, ErrorKind::invalid_argument,
+        "{} is not in the CPU's memory (its DLPack device has type {}); move it there first, with x.cpu() for example",
+        what, type);
+    return object.attr("__dlpack__")();
+  } catch (const nb::python_error& error) {
+    fail(ErrorKind::invalid_argument, "{} does not give its memory away: {}", what, text_of(error.value()));
+  }
 }
 
 }  // namespace
 
 Tensor tensor_from_dlpack(nb::handle object, std::string_view what) {
-  check_device(object, what);
-  nb::object capsule;
-  try {
-    capsule = object.attr("__dlpack__")();
-  } catch (const nb::python_error& error) {
-    fail(ErrorKind::invalid_argument, "{} does not give its memory away: {}", what, text_of(error.value()));
-  }
+  const nb::object capsule = capsule_of_cpu(object, what);
   auto* managed = static_cast<DlManaged*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule));
   if (managed == nullptr) throw nb::python_error();
   PyCapsule_SetName(capsule.ptr(), kUsedCapsule);
@@ -111,15 +108,14 @@ Tensor tensor_from_dlpack(nb::handle object, std::string_view what) {
           "{} has an element type that no model can have (DLPack type {}, {} bits, {} lanes)", what, found.code,
           found.bits, found.lanes);
   Shape shape(found.shape, found.shape + found.ndim);
-  const std::int64_t elements = element_count(shape);
-  if (elements == 0) return Tensor(dtype, std::move(shape));
+  if (element_count(shape) == 0) return Tensor(dtype, std::move(shape));
   char* data = static_cast<char*>(found.data) + found.byte_offset;
   const auto item_bytes = static_cast<std::size_t>(bits_of(dtype) / 8);
   const bool aligned = reinterpret_cast<std::uintptr_t>(data) % std::min<std::size_t>(item_bytes, 8) == 0;
   if (is_contiguous(found) && aligned) return Tensor(dtype, std::move(shape), data, owner);
+  if (!is_contiguous(found)) return row_major_copy(found, dtype, shape, data);
   Tensor copy(dtype, std::move(shape));
-  if (is_contiguous(found)) std::memcpy(copy.mutable_raw(), data, static_cast<std::size_t>(copy.bytes()));
-  else copy_strided(found, data, item_bytes, elements, static_cast<char*>(copy.mutable_raw()));
+  std::memcpy(copy.mutable_raw(), data, static_cast<std::size_t>(copy.bytes()));
   return copy;
 }
 

@@ -3,9 +3,12 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "arrays.h"
+#include "base/error.h"
 #include "gil.h"
 #include "tessera/view.h"
 
@@ -32,6 +35,7 @@ struct Descriptor {
   int type_number;
 };
 constexpr int kContiguous = 0x1, kAligned = 0x100, kWriteable = 0x400;
+constexpr int kRowMajorOrder = 0;  // NPY_CORDER
 
 // By numpy's type number (enum NPY_TYPES), on Linux with 64 bits.
 constexpr std::array<std::pair<int, DType>, 16> kTypes{{{11, DType::f32},
@@ -70,6 +74,7 @@ int number_of_dtype(DType dtype) {
 struct NumpyInterface {
   PyTypeObject* array_type = nullptr;
   PyObject* (*descriptor_of_type)(int) = nullptr;
+  PyObject* (*new_copy)(PyObject*, int order) = nullptr;
   PyObject* (*new_from_descriptor)(PyTypeObject*, PyObject*, int, const Py_intptr_t*, const Py_intptr_t*, void*, int,
                                    PyObject*) = nullptr;
   int (*set_base)(PyObject*, PyObject*) = nullptr;
@@ -95,6 +100,7 @@ NumpyInterface find_interface() {
   NumpyInterface numpy;
   numpy.array_type = static_cast<PyTypeObject*>(table[2]);
   numpy.descriptor_of_type = reinterpret_cast<decltype(numpy.descriptor_of_type)>(table[45]);
+  numpy.new_copy = reinterpret_cast<decltype(numpy.new_copy)>(table[85]);
   numpy.new_from_descriptor = reinterpret_cast<decltype(numpy.new_from_descriptor)>(table[94]);
   numpy.set_base = reinterpret_cast<decltype(numpy.set_base)>(table[282]);
   return numpy;
@@ -105,6 +111,14 @@ const NumpyInterface& interface() {
   return found;
 }
 
+// A C-contiguous, aligned array with the same elements: numpy's copy goes along the strides by blocks that fit the
+// caches.
+nb::object contiguous_copy(nb::handle array) {
+  nb::object copy = nb::steal(interface().new_copy(array.ptr(), kRowMajorOrder));
+  if (!copy.is_valid()) throw nb::python_error();
+  return copy;
+}
+
 }  // namespace
 
 Tensor tensor_from_numpy(nb::handle object) {
@@ -112,9 +126,10 @@ Tensor tensor_from_numpy(nb::handle object) {
   const auto* const array = reinterpret_cast<const ArrayObject*>(object.ptr());
   const auto* const descriptor = reinterpret_cast<const Descriptor*>(array->descriptor);
   constexpr int kWanted = kContiguous | kAligned;
-  if ((array->flags & kWanted) != kWanted || descriptor->byte_order == '>') return {};
+  if (descriptor->byte_order == '>') return {};
   const DType dtype = dtype_of_number(descriptor->type_number);
   if (dtype == DType::undefined) return {};
+  if ((array->flags & kWanted) != kWanted) return tensor_from_numpy(contiguous_copy(object));
   Shape shape(array->dims, array->dims + array->rank);
   for (const std::int64_t dimension : shape) {
     if (dimension == 0) return Tensor(dtype, std::move(shape));
@@ -125,6 +140,22 @@ Tensor tensor_from_numpy(nb::handle object) {
     Py_DECREF(static_cast<PyObject*>(const_cast<void*>(held)));
   });
   return view_of(dtype, std::move(shape), array->data, std::move(owner));
+}
+
+Tensor strided_copy(DType dtype, const Shape& shape, std::span<const std::int64_t> strides_bytes, const void* data) {
+  const NumpyInterface& numpy = interface();
+  // numpy has no names for all types, but numbers of their width.
+  const int bytes = bits_of(dtype) / 8;
+  const DType stored = number_of_dtype(dtype) >= 0 ? dtype : bytes == 1 ? DType::u8 : DType::u16;
+  require(numpy.array_type != nullptr, ErrorKind::unsupported,
+          "this version of numpy does not copy memory with strides; make the array contiguous first");
+  const std::vector<Py_intptr_t> strides(strides_bytes.begin(), strides_bytes.end());
+  const nb::object view = nb::steal(numpy.new_from_descriptor(
+      numpy.array_type, numpy.descriptor_of_type(number_of_dtype(stored)), static_cast<int>(shape.size()), shape.data(),
+      strides.data(), const_cast<void*>(data), 0, nullptr));
+  if (!view.is_valid()) throw nb::python_error();
+  const Tensor copy = tensor_from_numpy(contiguous_copy(view));
+  return stored == dtype ? copy : Tensor(dtype, shape, const_cast<void*>(copy.raw()), std::make_shared<Tensor>(copy));
 }
 
 nb::object numpy_view(const Tensor& tensor) {
