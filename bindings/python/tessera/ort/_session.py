@@ -5,18 +5,29 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy
+
 from tessera import _core
 from tessera._errors import Error
-from tessera.ort._errors import InvalidArgument, translated
-from tessera.ort._options import RunOptions, SessionOptions, seed_of_runs, warn_once
+from tessera.ort._errors import InvalidArgument, NoSuchFile, translated
+from tessera.ort._messages import quieted
+from tessera.ort._options import (
+    OrtAllocatorType,
+    OrtMemType,
+    RunOptions,
+    SessionOptions,
+    seed_of_runs,
+    warn_once,
+)
 from tessera.ort._types import ModelMetadata, NodeArg, dtype_name
-from tessera.ort._values import OrtValue, check_device
+from tessera.ort._values import OrtMemoryInfo, OrtValue, OrtValueVector, check_device
 
 PROVIDERS = ["CPUExecutionProvider"]
 
@@ -35,13 +46,14 @@ def _check_providers(providers: Any, provider_options: Any) -> None:
 
 
 def _load(source: Any, options: SessionOptions) -> _core.Model:
+    initializers = {name: _held(value) for name, value in options._initializers.items()}
     if isinstance(source, (bytes, bytearray, memoryview)):
         folder = options._config.get("session.model_external_initializers_file_folder_path")
-        return _core.Model.from_bytes(bytes(source), folder)
+        return _core.Model.from_bytes(bytes(source), folder, initializers)
     if hasattr(source, "SerializeToString"):
-        return _core.Model.from_bytes(source.SerializeToString())
+        return _core.Model.from_bytes(source.SerializeToString(), None, initializers)
     if isinstance(source, (str, os.PathLike)):
-        return _core.Model.load(source)
+        return _core.Model.load(source, initializers)
     raise TypeError(f"Unable to load from type '{type(source)}'")
 
 
@@ -105,17 +117,24 @@ class InferenceSession:
             warn_once("the argument disabled_optimizers of InferenceSession")
         self._options = SessionOptions() if sess_options is None else sess_options
         core_options = self._options._made()
+        is_path = isinstance(path_or_bytes, (str, os.PathLike))
+        self._model_path = os.fspath(path_or_bytes) if is_path else None
+        self._model_bytes = None if is_path else path_or_bytes
         try:
-            model = _load(path_or_bytes, self._options)
+            with quieted(self._options.log_severity_level):
+                model = _load(path_or_bytes, self._options)
             dims = _known_dims(model, self._options._dims)
             self._model = model.with_dims(dims) if dims else model
-            self._core = _core.Session(self._model, core_options)
+            with quieted(self._options.log_severity_level):
+                self._core = _core.Session(self._model, core_options)
             if self._options.optimized_model_filepath:
                 _write_optimised(self._model, core_options, self._options.optimized_model_filepath)
         except Error as error:
             raise translated(error, loading=True) from None
         self._inputs = [NodeArg(each) for each in self._model.inputs]
         self._outputs = [NodeArg(each) for each in self._model.outputs]
+        self._overridable = [NodeArg(each) for each in self._model.overridable]
+        self._texts = {each.name for each in self._inputs + self._overridable if each.type == "tensor(string)"}
         self._required = {each.name for each in self._inputs if not each.type.startswith("optional(")}
         self._output_names = [each.name for each in self._outputs]
         prefix = self._options.profile_file_prefix
@@ -131,10 +150,49 @@ class InferenceSession:
         return self._outputs
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        return []
+        """Inputs with a default: initializers that are graph inputs too, which a run may give another value."""
+        return self._overridable
 
     def get_modelmeta(self) -> ModelMetadata:
         return ModelMetadata(self._model.metadata)
+
+    @property
+    def _sess(self) -> InferenceSession:
+        """What onnxruntime's own class wraps: here the same object, with the names that programs use of it."""
+        return self
+
+    @property
+    def inputs_meta(self) -> list[NodeArg]:
+        return self._inputs
+
+    @property
+    def outputs_meta(self) -> list[NodeArg]:
+        return self._outputs
+
+    @property
+    def overridable_initializers(self) -> list[NodeArg]:
+        return self._overridable
+
+    @property
+    def model_meta(self) -> ModelMetadata:
+        return self.get_modelmeta()
+
+    @property
+    def session_options(self) -> SessionOptions:
+        return self._options
+
+    _inputs_meta, _outputs_meta, _model_meta = inputs_meta, outputs_meta, model_meta
+    _overridable_initializers, _sess_options = overridable_initializers, session_options
+
+    def __reduce__(self) -> Any:
+        source: Any = self._model_bytes if self._model_path is None else self._model_path
+        if hasattr(source, "SerializeToString"):
+            source = source.SerializeToString()
+        return InferenceSession, (source, self._options, list(PROVIDERS))
+
+    def __repr__(self) -> str:
+        names = (", ".join(each.name for each in values) for values in (self._inputs, self._outputs))
+        return "<tessera.ort.InferenceSession ({}) -> ({})>".format(*names)
 
     def get_providers(self) -> list[str]:
         return list(PROVIDERS)
@@ -169,6 +227,8 @@ class InferenceSession:
             if type(value) is OrtValue:
                 feed = {name: _held(each) for name, each in feed.items()}
                 break
+        if self._texts:
+            feed = {name: _text(each) if name in self._texts else each for name, each in feed.items()}
         options = _run_options(run_options)
         try:
             if not output_names and self._profile is None:
@@ -234,6 +294,24 @@ class InferenceSession:
         self.run_with_iobinding(binding, run_options)
         return binding.get_outputs()
 
+    def run_with_ortvaluevector(
+        self,
+        run_options: RunOptions | None,
+        feed_names: Sequence[str],
+        feeds: OrtValueVector,
+        fetch_names: Sequence[str],
+        fetches: OrtValueVector,
+        fetch_devices: Any = None,
+    ) -> None:
+        """The same with vectors; `fetches` receives the outputs."""
+        fetches[:] = self.run_with_ort_values(fetch_names, dict(zip(feed_names, feeds)), run_options)
+
+    def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
+        return [_cpu_memory() for _ in self._inputs]
+
+    def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
+        return [_cpu_memory() for _ in self._outputs]
+
     def io_binding(self) -> IOBinding:
         return IOBinding(self)
 
@@ -270,6 +348,21 @@ def _held(value: Any) -> Any:
     return value._held if type(value) is OrtValue else value
 
 
+def _text(value: Any) -> Any:
+    """An input of strings as onnxruntime takes it: what is no str in a list or an array of objects becomes one."""
+    array = numpy.asarray(value, object) if isinstance(value, list) else value
+    if not isinstance(array, numpy.ndarray) or array.dtype != object:
+        return value
+    if all(type(each) is str for each in array.flat):
+        return array
+    texts = [each if isinstance(each, str) else str(each) for each in array.flat]
+    return numpy.array(texts, object).reshape(array.shape)
+
+
+def _cpu_memory() -> OrtMemoryInfo:
+    return OrtMemoryInfo("Cpu", OrtAllocatorType.ORT_DEVICE_ALLOCATOR, 0, OrtMemType.DEFAULT)
+
+
 def _run_options(given: RunOptions | None) -> _core.RunOptions | None:
     if given is not None:
         return given._made()
@@ -288,13 +381,21 @@ def _write_optimised(model: _core.Model, options: _core.SessionOptions, path: st
     if path.endswith((".onnx", ".tsr")):
         _core.optimise(model, "model", options, path)
         return
-    warn_once(f"optimized_model_filepath '{path}', which does not end in .onnx")
+    # Whatever the file is called, it is an ONNX file.
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise NoSuchFile(f"[ONNXRuntimeError] : 3 : NO_SUCHFILE : there is no folder '{folder}' to write '{path}' to")
+    with tempfile.TemporaryDirectory(dir=folder or ".", prefix=".tessera-") as beside:
+        written = os.path.join(beside, "model.onnx")
+        _core.optimise(model, "model", options, written)
+        os.replace(written, path)
 
 
 class IOBinding:
     """Inputs and outputs that stay bound from run to run, read and written where they lie."""
 
     def __init__(self, session: InferenceSession) -> None:
+        self._iobinding = self  # what onnxruntime's own class wraps
         self._core = _core.IoBinding(session._core)
         self._types = {each.name: each.type for each in session._outputs}
 
@@ -352,8 +453,8 @@ class IOBinding:
     def get_outputs(self) -> list[OrtValue]:
         return [OrtValue(each) for each in self._core.results()]
 
-    def get_outputs_as_ortvaluevector(self) -> list[OrtValue]:
-        return self.get_outputs()
+    def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
+        return OrtValueVector(self.get_outputs())
 
     def copy_outputs_to_cpu(self) -> list[Any]:
         return [each.numpy() for each in self.get_outputs()]

@@ -68,9 +68,23 @@ class NodeArg:
     """An input or output of a model."""
 
     def __init__(self, value: _core.ValueInfo) -> None:
-        self.name: str = value.name
-        self.type: str = type_text(value.type)
-        self.shape: list[int | str | None] = value.shape or []
+        self._name = value.name
+        self._type = type_text(value.type)
+        self._shape: list[int | str | None] = value.shape or []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def type(self) -> str:
+        """As onnxruntime writes it: "tensor(float)"."""
+        return self._type
+
+    @property
+    def shape(self) -> list[int | str | None]:
+        """Numbers, names, and None where nothing is known."""
+        return self._shape
 
     def __repr__(self) -> str:
         return f"NodeArg(name='{self.name}', type='{self.type}', shape={self.shape})"
@@ -80,10 +94,32 @@ class ModelMetadata:
     """What a model's file says about itself."""
 
     def __init__(self, metadata: dict[str, Any]) -> None:
-        self.producer_name: str = metadata["producer_name"]
-        self.graph_name: str = metadata["graph_name"]
-        self.domain: str = metadata["domain"]
-        self.description: str = metadata["doc_string"]
-        self.graph_description: str = ""
-        self.version: int = metadata["model_version"]
-        self.custom_metadata_map: dict[str, str] = metadata["properties"]
+        self._metadata = metadata
+
+    @property
+    def producer_name(self) -> str:
+        return str(self._metadata["producer_name"])
+
+    @property
+    def graph_name(self) -> str:
+        return str(self._metadata["graph_name"])
+
+    @property
+    def domain(self) -> str:
+        return str(self._metadata["domain"])
+
+    @property
+    def description(self) -> str:
+        return str(self._metadata["doc_string"])
+
+    @property
+    def graph_description(self) -> str:
+        return str(self._metadata["graph_doc_string"])
+
+    @property
+    def version(self) -> int:
+        return int(self._metadata["model_version"])
+
+    @property
+    def custom_metadata_map(self) -> dict[str, str]:
+        return dict(self._metadata["properties"])

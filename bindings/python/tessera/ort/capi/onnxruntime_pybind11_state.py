@@ -1,26 +1,52 @@
 """The names that programs take from onnxruntime.capi.onnxruntime_pybind11_state."""
 
+from typing import Any
+
 from tessera.ort import (
     ExecutionMode,
     ExecutionOrder,
     GraphOptimizationLevel,
+    InferenceSession,
+    LoraAdapter,
     ModelMetadata,
     NodeArg,
     OrtAllocatorType,
+    OrtArenaCfg,
     OrtDevice,
-    OrtMemoryInfo,
+    OrtDeviceMemoryType,
+    OrtDeviceVendorId,
+    OrtEpDevice,
+    OrtExecutionProviderDevicePolicy,
+    OrtHardwareDevice,
+    OrtHardwareDeviceType,
     OrtMemType,
+    OrtMemoryInfo,
+    OrtMemoryInfoDeviceType,
+    OrtSparseFormat,
     OrtValue,
+    OrtValueVector,
     RunOptions,
+    SessionIOBinding,
     SessionOptions,
+    SparseTensor,
+    copy_tensors,
+    create_and_register_allocator,
+    create_and_register_allocator_v2,
+    disable_telemetry_events,
+    enable_telemetry_events,
     get_all_providers,
     get_available_providers,
     get_build_info,
     get_device,
+    get_ep_devices,
     get_version_string,
+    has_collective_ops,
+    register_execution_provider_library,
     set_default_logger_severity,
     set_default_logger_verbosity,
+    set_global_thread_pool_sizes,
     set_seed,
+    unregister_execution_provider_library,
 )
 from tessera.ort._errors import (
     DeviceReset,
@@ -40,6 +66,19 @@ from tessera.ort._errors import (
     RuntimeException,
 )
 
+
+def get_all_operator_schema() -> list[Any]:
+    """The operators of ONNX in all versions, as the package onnx describes them, which has to be installed."""
+    import onnx
+
+    return list(onnx.defs.get_all_schemas_with_history())
+
+
+def get_all_opkernel_def() -> list[Any]:
+    """None: Tessera chooses kernels by the shapes that flow, not from a list of operators' versions."""
+    return []
+
+
 __all__ = [
     "DeviceReset",
     "EPFail",
@@ -48,9 +87,11 @@ __all__ = [
     "ExecutionOrder",
     "Fail",
     "GraphOptimizationLevel",
+    "InferenceSession",
     "InvalidArgument",
     "InvalidGraph",
     "InvalidProtobuf",
+    "LoraAdapter",
     "ModelLoadCanceled",
     "ModelLoaded",
     "ModelMetadata",
@@ -61,19 +102,43 @@ __all__ = [
     "NotFound",
     "NotImplemented",
     "OrtAllocatorType",
+    "OrtArenaCfg",
     "OrtDevice",
+    "OrtDeviceMemoryType",
+    "OrtDeviceVendorId",
+    "OrtEpDevice",
+    "OrtExecutionProviderDevicePolicy",
+    "OrtHardwareDevice",
+    "OrtHardwareDeviceType",
     "OrtMemType",
     "OrtMemoryInfo",
+    "OrtMemoryInfoDeviceType",
+    "OrtSparseFormat",
     "OrtValue",
+    "OrtValueVector",
     "RunOptions",
     "RuntimeException",
+    "SessionIOBinding",
     "SessionOptions",
+    "SparseTensor",
+    "copy_tensors",
+    "create_and_register_allocator",
+    "create_and_register_allocator_v2",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
+    "get_all_operator_schema",
+    "get_all_opkernel_def",
     "get_all_providers",
     "get_available_providers",
     "get_build_info",
     "get_device",
+    "get_ep_devices",
     "get_version_string",
+    "has_collective_ops",
+    "register_execution_provider_library",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
+    "set_global_thread_pool_sizes",
     "set_seed",
+    "unregister_execution_provider_library",
 ]
