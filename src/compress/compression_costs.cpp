@@ -51,8 +51,10 @@ std::int64_t memory_bytes(Session& session, const NamedValues& inputs) {
 }
 
 std::string times_smaller(std::int64_t before, std::int64_t after) {
-  return fmt::format("{:.2f} times smaller",
-                     static_cast<double>(before) / static_cast<double>(std::max<std::int64_t>(1, after)));
+  const auto [least, most] = std::minmax(before, after);
+  return fmt::format("{:.2f} times {}",
+                     static_cast<double>(most) / static_cast<double>(std::max<std::int64_t>(1, least)),
+                     after > before ? "larger" : "smaller");
 }
 
 nlohmann::json json_bytes(const std::optional<std::int64_t>& bytes) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tessera.quantize: files that load, reports, options, errors and Ctrl-C."""
 import os
+import re
 import signal
 import tempfile
 import unittest
@@ -92,6 +93,24 @@ class Quantize(unittest.TestCase):
             with self.assertRaises(KeyboardInterrupt):
                 tessera.quantize(self.session, self.path("never.onnx"), full=True, data={"x": samples(16)})
         self.assertFalse(os.path.exists(self.path("never.onnx")))
+
+    def test_a_model_from_memory(self):
+        data = models.mlp(hidden=64)
+        for model in (data, models.onnx.load_from_string(data)):
+            made = tessera.quantize(model, self.path("a.onnx"))
+            self.assertLess(self.error_of(made), 0.02)
+            self.assertLess(len(made.text), 5000)  # the model's bytes are no name
+
+    def test_a_file_that_grows_is_not_called_smaller(self):
+        grown = tessera.quantize(models.mlp(inputs=4, hidden=2, outputs=4), self.path("a.onnx"))
+        for line in grown.text.splitlines():
+            for times in re.findall(r"([0-9.]+) times (?:smaller|larger)", line):
+                self.assertGreaterEqual(float(times), 1, line)
+        self.assertIn("times", grown.text)
+
+    def test_calibration_data_go_by_the_names_of_inputs(self):
+        with self.assertRaisesRegex(tessera.InvalidArgument, "no array for input 'x' of the model; they have 'wrong'"):
+            tessera.quantize(self.session, self.path("a.onnx"), full=True, data={"wrong": samples(8)})
 
     def test_errors(self):
         wrong = [

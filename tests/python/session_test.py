@@ -34,6 +34,37 @@ class Runs(unittest.TestCase):
         for call in (lambda: session.run(x, x, x), lambda: session.run(x, x=x), lambda: session.run(x, q=x)):
             self.assertRaises(tessera.InvalidArgument, call)
 
+    def test_names_options_and_models_in_their_other_forms(self):
+        both = tessera.Session(models.onnx.load_from_string(models.two_outputs()))
+        self.assertEqual(both.run(ones(1, 3), outputs="negated").tolist(), [[-1, -1, -1]])
+        self.assertEqual(both.run(ones(1, 3), outputs=("negated",)).tolist(), [[-1, -1, -1]])
+        for data in (bytearray(models.add()), memoryview(models.add())):
+            self.assertEqual(tessera.Session(data).run(ones(1, 2), ones(1, 2)).tolist(), [[2, 2]])
+        with self.assertRaises(TypeError):
+            tessera.Session(3)
+        with self.assertRaises(TypeError):
+            both.run(ones(1, 3), options={"time_limit": 1})
+        options = tessera.RunOptions(seed=3, time_limit_s=2.5, priority="realtime")
+        self.assertEqual((options.seed, options.time_limit_s), (3, 2.5))
+        self.assertEqual(repr(options), "tessera.RunOptions(seed=3, time_limit_s=2.5, priority='realtime')")
+        with self.assertRaisesRegex(tessera.InvalidArgument, "cannot have -1 threads"):
+            tessera.Session(models.add(), threads=-1)
+        for surrogate in ("\ud800.onnx", "\udcff\ud800"):
+            with self.assertRaises(tessera.Error):
+                tessera.load(surrogate)
+
+    def test_initialisers_that_may_be_overridden(self):
+        session = tessera.Session(models.scaled())
+        x = ones(2)
+        self.assertEqual([each.name for each in session.inputs], ["x"])
+        self.assertEqual(repr(session.overridable), "[scale: f32[1]]")
+        self.assertEqual(session.run(x).tolist(), [3, 3])
+        self.assertEqual(session.run(x, scale=[5]).tolist(), [6, 6])
+        self.assertEqual(session.run({"x": x, "scale": numpy.zeros(1, numpy.float32)}).tolist(), [1, 1])
+        self.assertEqual(session.run(x).tolist(), [3, 3])
+        with self.assertRaisesRegex(tessera.InvalidArgument, "input 'scale' has shape"):
+            session.run(x, scale=[5, 6])
+
     def test_results_live_on(self):
         session = tessera.Session(models.identity(models.FLOAT))
         x = ones(4)
@@ -81,8 +112,9 @@ class Runs(unittest.TestCase):
         wrong = models.model_bytes([models.helper.make_node("Relu", ["x"], ["y"])],
                                    [models.info("x", models.FLOAT, [2])], [models.info("y", models.FLOAT, [3])])
         with self.assertLogs("tessera", logging.INFO) as caught:
-            tessera.Session(wrong).run(ones(2))
-        self.assertTrue(caught.output)
+            for _ in range(3):
+                tessera.Session(wrong).run(ones(2))
+        self.assertEqual(sum(line.startswith("WARNING") for line in caught.output), 1, caught.output)
 
 
 class Concurrency(unittest.TestCase):
@@ -143,17 +175,80 @@ class Concurrency(unittest.TestCase):
             self.assertLess(time.monotonic() - begin, 5)
         self.assertEqual(session.run(3, ones(1)).tolist(), [8])
 
-    def test_a_handler_that_does_not_raise_lets_the_run_end(self):
-        hits = []
-        old = signal.signal(signal.SIGINT, lambda *_: hits.append(1))
+    def handled(self, number, handler, call, after=0.2):
+        """How long the call lasted with this handler of the signal, which comes after that many seconds."""
+        old = signal.signal(number, handler)
         try:
-            time.sleep(0.11)  # the handler is looked for ten times a second
-            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-            self.assertEqual(tessera.Session(models.endless()).run(200_000, ones(1)).shape, (1,))
-            time.sleep(0.2)
+            threading.Timer(after, os.kill, (os.getpid(), number)).start()
+            begin = time.monotonic()
+            call()
+            return time.monotonic() - begin
         finally:
-            signal.signal(signal.SIGINT, old)
-        self.assertEqual(hits, [1])
+            signal.signal(number, old)
+
+    def test_a_handler_that_does_not_raise_runs_at_once_and_the_run_goes_on(self):
+        session, hits = tessera.Session(models.endless()), []
+
+        def call():
+            with self.assertRaisesRegex(tessera.OverBudget, "longer than its limit"):
+                session.run(2**40, ones(1), options=tessera.RunOptions(time_limit_s=1.5))
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+            begin = time.monotonic()
+            seconds = self.handled(number, lambda *_: hits.append(time.monotonic() - begin), call)
+            self.assertTrue(1.4 < seconds < 2.6, seconds)  # the run does not begin anew, and its limit is one
+        self.assertEqual(len(hits), 3)
+        self.assertLess(max(hits), 1.2)
+
+    def test_what_a_handler_of_any_signal_raises_ends_the_run(self):
+        session = tessera.Session(models.endless())
+        options = tessera.RunOptions(cancellation=tessera.Cancellation())
+
+        def late(*_):
+            raise TimeoutError("late")
+
+        for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
+            for given in (None, options):
+
+                def call():
+                    session.run(2, ones(1), options=given)
+                    with self.assertRaisesRegex(TimeoutError, "late"):
+                        session.run(2**40, ones(1), options=given)
+
+                self.assertLess(self.handled(number, late, call), 3)
+        self.assertFalse(options.cancellation.is_cancelled)  # which is the caller's
+
+    def test_a_handler_may_run_models_itself(self):
+        session, other, results = tessera.Session(models.endless()), tessera.Session(models.mlp()), []
+
+        def call():
+            with self.assertRaises(tessera.OverBudget):
+                session.run(2**40, ones(1), options={"time_limit_s": 1.0})
+
+        self.handled(signal.SIGALRM, lambda *_: results.append(other.run(ones(2, 16)).shape), call)
+        self.assertEqual(results, [(2, 4)])
+
+    def test_a_cancellation_stops_a_run_of_the_main_thread(self):
+        cancellation = tessera.Cancellation()
+        threading.Timer(0.2, cancellation.cancel).start()
+        with self.assertRaises(tessera.Cancelled):
+            tessera.Session(models.endless()).run(2**40, ones(1), options={"cancellation": cancellation})
+
+    def test_pickled_sessions_and_models(self):
+        x, kept = ones(3, 16), tessera.Session(models.mlp(), threads=1)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "net.onnx")
+            with open(path, "wb") as file:
+                file.write(models.mlp())
+            of_file = tessera.load(path, dims={"batch": 3}, threads=1)
+            for session in (kept, of_file, tessera.Session(kept.model)):
+                again = pickle.loads(pickle.dumps(session))
+                self.assertEqual((repr(again), again.options.threads), (repr(session), session.options.threads))
+                numpy.testing.assert_array_equal(again.run(x), session.run(x))
+            self.assertLess(len(pickle.dumps(of_file)), 500)
+        again = pickle.loads(pickle.dumps(kept.model))
+        self.assertIn("tessera.Model graph (x: f32[batch, 16])", repr(again))
+        numpy.testing.assert_array_equal(tessera.Session(again).run(x), kept.run(x))
 
     def test_a_child_of_fork_runs(self):
         session = tessera.Session(models.mlp(64, 512, 64))
@@ -198,6 +293,7 @@ class Reports(unittest.TestCase):
         self.assertTrue(found.headline in found.text and found.text == str(found))
         self.assertIn("<iframe srcdoc=", found._repr_html_())
         self.assertIn("H100", self.session.explain(devices=["h100-sxm"], precision="f16").text)
+        self.assertIn("H100", self.session.explain(devices="h100-sxm").text)
         self.assertRaises(tessera.Error, lambda: self.session.explain(devices=["abacus"]))
         self.assertRaises(tessera.InvalidArgument, lambda: self.session.explain(precision="f99"))
 
@@ -214,8 +310,10 @@ class Reports(unittest.TestCase):
                 done = self.session.optimize(path)
                 self.assertTrue(done.text and "<html" in done.html and done.data)
                 difference = self.session.diff(tessera.load(path))
+                self.assertTrue(self.session.diff(path).same)
                 self.assertTrue(difference and difference.same, difference.text)
             self.assertRaises(tessera.InvalidArgument, lambda: self.session.optimize(os.path.join(folder, "out.txt")))
+        self.assertTrue(self.session.diff(models.mlp()).same)
         other = self.session.diff(tessera.Session(models.mlp(seed=1)), {"x": ones(2, 16)})
         self.assertFalse(other)
         self.assertIn("y", other.text)
@@ -271,6 +369,10 @@ class TrainingAndSharing(unittest.TestCase):
         urgent = arbiter.job("urgent", priority="realtime", goal_s=1.0)
         session = tessera.Session(models.add())
         self.assertEqual(urgent.run(session, {"x": ones(1, 2), "y": ones(1, 2)})["z"].tolist(), [[2, 2]])
+        for given in ((ones(1, 2), ones(1, 2)), ({"x": ones(1, 2), "y": ones(1, 2)}, ["z"])):
+            self.assertEqual(urgent.run(session, *given)["z"].tolist(), [[2, 2]])
+        self.assertEqual(urgent.run(session, ones(1, 2), y=ones(1, 2), outputs="z")["z"].tolist(), [[2, 2]])
+        self.assertEqual(urgent.call("work", lambda: 41 + 1), 42)
         called = []
         urgent.call("work", lambda: called.append(1))
         self.assertEqual((urgent.report()["name"], urgent.report()["runs"] >= 1, called), ("urgent", True, [1]))

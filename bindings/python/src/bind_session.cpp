@@ -1,4 +1,5 @@
 // tessera._core.Session: running a model on Python's arrays.
+#include <fmt/format.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -18,6 +19,7 @@
 #include "numpy_arrays.h"
 #include "passes/pipeline.h"
 #include "report/trace.h"
+#include "runtime/overridable.h"
 #include "values.h"
 
 namespace nb = nanobind;
@@ -29,22 +31,30 @@ PySession::PySession(const Model& model, const SessionOptions& options)
     : model_(model), options_(options), session_(std::make_unique<Session>(model, options)) {
   const ir::Graph& graph = model_.graph();
   for (const ir::ValueId id : graph.inputs()) input_types_.emplace(graph.value(id).name, &graph.value(id).type);
+  for (const ValueDescription& each : runtime::overridable_inputs(model_))
+    overridable_types_.emplace(each.name, ir::ValueType::tensor(each.dtype));
   for (const ir::ValueId id : graph.outputs()) all_outputs_.emplace_back(graph.value(id).name);
+}
+
+const ir::ValueType* PySession::type_of_input(const std::string& name) const {
+  if (const auto found = input_types_.find(name); found != input_types_.end()) return found->second;
+  const auto found = overridable_types_.find(name);
+  return found != overridable_types_.end() ? &found->second : nullptr;
 }
 
 NamedValues PySession::inputs_from(nb::dict feeds) const {
   NamedValues inputs;
   for (const auto& [key, item] : feeds) {
     std::string name = name_from_python(key, "the name of an input");
-    const auto known = input_types_.find(name);
-    if (known == input_types_.end()) {
+    const ir::ValueType* const type = type_of_input(name);
+    if (type == nullptr) {
       inputs.emplace(std::move(name), Value());  // the session's message lists those that there are
       continue;
     }
     // The usual case needs no words for a message.
-    Tensor tensor = known->second->is_tensor() ? tensor_from_numpy(item) : Tensor();
+    Tensor tensor = type->is_tensor() ? tensor_from_numpy(item) : Tensor();
     Value value =
-        tensor.has_value() ? Value(std::move(tensor)) : value_from_python(item, *known->second, "input '" + name + "'");
+        tensor.has_value() ? Value(std::move(tensor)) : value_from_python(item, *type, "input '" + name + "'");
     inputs.emplace(std::move(name), std::move(value));
   }
   return inputs;
@@ -151,10 +161,7 @@ nb::dict memory_dict(const PySession& self) {
 }
 
 PySession* make_session(const Model& model, const SessionOptions& options) {
-  const auto made = [&] {
-    const WithoutGil released;
-    return new PySession(model, options);
-  }();
+  PySession* const made = without_gil([&] { return new PySession(model, options); });
   pass_messages();
   return made;
 }
@@ -179,7 +186,13 @@ void bind_session_options(nb::module_& module) {
   nb::class_<SessionOptions>(module, "SessionOptions")
       .def(nb::init<>())
       .def_rw("device", &SessionOptions::device)
-      .def_rw("threads", &SessionOptions::threads)
+      .def_prop_rw(
+          "threads", [](const SessionOptions& self) { return self.threads; },
+          [](SessionOptions& self, int threads) {
+            require(threads >= 0, ErrorKind::invalid_argument,
+                    "a session cannot have {} threads; 0 means all cores that this process may use", threads);
+            self.threads = threads;
+          })
       .def_rw("max_cached_plans", &SessionOptions::max_cached_plans)
       .def_rw("max_plan_bytes", &SessionOptions::max_plan_bytes)
       .def_prop_rw(
@@ -203,24 +216,56 @@ Priority parse_priority(const std::string& name) {
   return Priority::standard;
 }
 
+const char* name_of_priority(Priority priority) {
+  return priority == Priority::background ? "background" : priority == Priority::realtime ? "realtime" : "standard";
+}
+
+std::int64_t time_limit_from(double seconds) {
+  require(seconds >= 0 && seconds < 9e9, ErrorKind::invalid_argument, "a time limit of {} s has no meaning", seconds);
+  return static_cast<std::int64_t>(seconds * 1e9);
+}
+
 void bind_run_options(nb::module_& module) {
-  nb::class_<Cancellation>(module, "Cancellation", "Stops a run from another thread.")
+  nb::class_<Cancellation>(module, "Cancellation", "Stops a run from another thread: see RunOptions.cancellation.")
       .def("__init__", [](Cancellation* self) { new (self) Cancellation(); })
       .def("cancel", &Cancellation::cancel)
+      .def("__repr__",
+           [](const Cancellation& self) {
+             return self.flag().load() ? "<tessera.Cancellation: cancelled>" : "<tessera.Cancellation>";
+           })
       .def_prop_ro("is_cancelled", [](const Cancellation& self) { return self.flag().load(); });
-  nb::class_<PyRunOptions>(module, "RunOptions")
-      .def(nb::init<>())
+  nb::class_<PyRunOptions>(module, "RunOptions",
+                           "How one run is made. `seed`: of random operators that have none of their own. "
+                           "`time_limit_s`: after that long the run raises OverBudget; 0 is no limit. `priority`: "
+                           "'background', 'standard' or 'realtime', which goes first where cores are short. "
+                           "`cancellation`: stops the run from another thread.")
+      .def(
+          "__init__",
+          [](PyRunOptions* self, std::uint64_t seed, double time_limit_s, const std::string& priority,
+             std::shared_ptr<Cancellation> cancellation) {
+            PyRunOptions made;
+            made.options.seed = seed;
+            made.options.time_limit_ns = time_limit_from(time_limit_s);
+            made.options.priority = parse_priority(priority);
+            made.cancellation = std::move(cancellation);
+            new (self) PyRunOptions(std::move(made));
+          },
+          nb::kw_only(), "seed"_a = 0, "time_limit_s"_a = 0.0, "priority"_a = "standard",
+          "cancellation"_a.none() = nb::none())
+      .def("__repr__",
+           [](const PyRunOptions& self) {
+             return fmt::format("tessera.RunOptions(seed={}, time_limit_s={}, priority='{}'{})", self.options.seed,
+                                static_cast<double>(self.options.time_limit_ns) * 1e-9,
+                                name_of_priority(self.options.priority),
+                                self.cancellation != nullptr ? ", cancellation=…" : "");
+           })
       .def_prop_rw(
           "seed", [](const PyRunOptions& self) { return self.options.seed; },
           [](PyRunOptions& self, std::uint64_t seed) { self.options.seed = seed; })
       .def_prop_rw(
           "time_limit_s",
           [](const PyRunOptions& self) { return static_cast<double>(self.options.time_limit_ns) * 1e-9; },
-          [](PyRunOptions& self, double seconds) {
-            require(seconds >= 0 && seconds < 9e9, ErrorKind::invalid_argument, "a time limit of {} s has no meaning",
-                    seconds);
-            self.options.time_limit_ns = static_cast<std::int64_t>(seconds * 1e9);
-          })
+          [](PyRunOptions& self, double seconds) { self.options.time_limit_ns = time_limit_from(seconds); })
       .def_prop_rw(
           "priority", [](const PyRunOptions& self) { return static_cast<int>(self.options.priority); },
           [](PyRunOptions& self, const std::string& name) { self.options.priority = parse_priority(name); })

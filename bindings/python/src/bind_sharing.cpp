@@ -32,12 +32,16 @@ nb::list run(Job& job, PySession& session, nb::dict feeds, nb::handle names) {
   return list;
 }
 
-void call(Job& job, const std::string& name, nb::callable work) {
-  const WithoutGil released;
-  job.run(name, [&] {
-    const WithGil lock;
-    work();
-  });
+nb::object call(Job& job, const std::string& name, nb::callable work) {
+  nb::object result;
+  {
+    const WithoutGil released;
+    job.run(name, [&] {
+      const WithGil lock;
+      result = work();
+    });
+  }
+  return result;
 }
 
 nb::dict report_dict(const Job& job) {

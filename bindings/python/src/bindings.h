@@ -33,6 +33,8 @@ class PySession {
   const Model& model() const { return model_; }
   const SessionOptions& options() const { return options_; }
 
+  // The type of the input, or of the initialiser that may be overridden, of this name; null where there is none.
+  const ir::ValueType* type_of_input(const std::string& name) const;
   // Inputs by name from a dict. Throws Error(invalid_argument) that names the input.
   NamedValues inputs_from(nanobind::dict feeds) const;
   // The outputs of these names, in their order; a name may come more than once.
@@ -44,6 +46,7 @@ class PySession {
   SessionOptions options_;
   std::unique_ptr<Session> session_;
   std::unordered_map<std::string, const ir::ValueType*> input_types_;
+  std::unordered_map<std::string, ir::ValueType> overridable_types_;
   std::vector<OutputRequest> all_outputs_;
 };
 

@@ -7,13 +7,14 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy
 
 from tessera import _core
+from tessera._errors import InvalidArgument
 from tessera._reports import framed, progress_bar
-from tessera._session import Session
+from tessera._session import Loadable, Session, SessionKeywords, loaded_model, names_of
 
 Path = str | os.PathLike[str]
 
@@ -31,7 +32,7 @@ class Quantisation:
         self.text = text
         self.html = page
 
-    def session(self, **options: Any) -> Session:
+    def session(self, **options: Unpack[SessionKeywords]) -> Session:
         """The file, ready to run; the keywords are those of Session."""
         return Session(self.path, **options)
 
@@ -50,12 +51,23 @@ class Quantisation:
         return framed(self.html)
 
 
+def _check_names(data: Mapping[str, Any], model: _core.Model) -> None:
+    """Arrays are for inputs of the model by their names."""
+    missing = [each.name for each in model.inputs if each.name not in data]
+    if missing:
+        raise InvalidArgument(
+            f"the calibration data have no array for input '{missing[0]}' of the model; they have "
+            + (", ".join(f"'{name}'" for name in data) or "none")
+        )
+
+
 @contextlib.contextmanager
-def _data_path(data: Path | Mapping[str, Any] | None) -> Iterator[str]:
+def _data_path(data: Path | Mapping[str, Any] | None, model: _core.Model) -> Iterator[str]:
     """The path of the calibration data; arrays are written to a temporary file."""
     if data is None:
         yield ""
     elif isinstance(data, Mapping):
+        _check_names(data, model)
         with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
             path = os.path.join(folder, "calibration.npz")
             numpy.savez(path, **{name: numpy.asarray(array) for name, array in data.items()})  # type: ignore[arg-type]
@@ -65,7 +77,7 @@ def _data_path(data: Path | Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def quantize(
-    model: Path | Session | _core.Model,
+    model: Loadable | Session,
     output: Path,
     *,
     weights: str = "int8",
@@ -82,7 +94,7 @@ def quantize(
     equalisation: bool = True,
     adaptive_rounding: bool = False,
     rounding_steps: int | None = None,
-    exclude: Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
     max_drop: float | None = None,
     metric: str = "",
     fast: bool = False,
@@ -108,8 +120,7 @@ def quantize(
     if isinstance(model, Session):
         name, loaded, session = model.name, model.model, model.options
     else:
-        loaded = model if isinstance(model, _core.Model) else _core.Model.load(model)
-        name = "model" if isinstance(model, _core.Model) else os.path.splitext(os.path.basename(os.fspath(model)))[0]
+        loaded, name = loaded_model(model)
         session = _core.SessionOptions()
         session.threads = threads
     how = _core.QuantiseOptions()
@@ -120,10 +131,10 @@ def quantize(
     how.adaptive_rounding = adaptive_rounding
     if rounding_steps is not None:
         how.rounding_steps = rounding_steps
-    how.exclude, how.max_drop, how.metric, how.diagnose = list(exclude), max_drop, metric, not fast
+    how.exclude, how.max_drop, how.metric, how.diagnose = names_of(exclude), max_drop, metric, not fast
     how.session = session
     loaded = loaded.with_dims(dict(dims)) if dims else loaded
-    with _data_path(data) as path, progress_bar("quantize") as progress:
+    with _data_path(data, loaded) as path, progress_bar("quantize") as progress:
         how.data = path
         made, report, text, page = _core.quantise(loaded, name, how, output, not fast, progress)
     return Quantisation(made, os.fspath(output), report, text, page)

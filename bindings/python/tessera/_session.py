@@ -6,13 +6,65 @@ import html
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypedDict, Unpack
 
 from tessera import _core
 from tessera._errors import InvalidArgument
 from tessera._reports import Differences, Explanation, Optimisation, progress_bar
 
 Path = str | os.PathLike[str]
+
+
+class ModelProto(Protocol):
+    """What onnx.ModelProto has."""
+
+    def SerializeToString(self) -> bytes: ...
+
+
+Loadable = Path | bytes | bytearray | memoryview | ModelProto | _core.Model
+
+
+class SessionKeywords(TypedDict, total=False):
+    """The keywords of Session but `dims`."""
+
+    device: str
+    threads: int
+    precision: str
+    memory_limit_bytes: int
+    without_passes: Sequence[str]
+    tune: bool
+    tuning_file: str
+
+
+class RunKeywords(TypedDict, total=False):
+    """The keywords of RunOptions."""
+
+    seed: int
+    time_limit_s: float
+    priority: str
+    cancellation: _core.Cancellation | None
+
+
+def names_of(given: str | Sequence[str]) -> list[str]:
+    """A name is a list of one."""
+    return [given] if isinstance(given, str) else list(given)
+
+
+def loaded_model(model: Loadable) -> tuple[_core.Model, str]:
+    """The model, and what to call it."""
+    if isinstance(model, _core.Model):
+        return model, "model"
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return _core.Model.from_bytes(bytes(model)), "model"
+    if isinstance(model, (str, os.PathLike)):
+        return _core.Model.load(model), os.path.splitext(os.path.basename(os.fspath(model)))[0]
+    if hasattr(model, "SerializeToString"):
+        return _core.Model.from_bytes(model.SerializeToString()), "model"
+    raise TypeError(f"a model is a path, bytes, a tessera.Model or an onnx.ModelProto, not a {type(model).__name__}")
+
+
+def _run_options(given: _core.RunOptions | RunKeywords | None) -> _core.RunOptions | None:
+    return _core.RunOptions(**given) if isinstance(given, dict) else given
 
 
 def session_options(
@@ -30,13 +82,13 @@ def session_options(
     options.threads = threads
     options.precision = precision
     options.memory_limit_bytes = memory_limit_bytes
-    options.without_passes = list(without_passes)
+    options.without_passes = names_of(without_passes)
     options.tune = tune
     options.tuning_file = tuning_file
     return options
 
 
-def load(path: Path, *, dims: Mapping[str, int] | None = None, **options: Any) -> Session:
+def load(path: Path, *, dims: Mapping[str, int] | None = None, **options: Unpack[SessionKeywords]) -> Session:
     """Reads an .onnx or .tsr file and makes it ready to run.
 
     `dims` fixes symbolic dimensions of the inputs by name; the other keywords are those of Session.
@@ -51,14 +103,17 @@ def load(path: Path, *, dims: Mapping[str, int] | None = None, **options: Any) -
 class Session:
     """A model on a device, ready to run. Threads may share it; runs release Python's lock.
 
-    `model`: a path, the bytes of an .onnx file, or a Model. `threads=0` means all cores that this process may use.
-    `precision="bf16"` lets layers multiply in bfloat16; nothing else lowers the precision. `memory_limit_bytes` bounds
-    weights, arenas and results together. `tune` measures kernels at the first run of new shapes.
+    `model`: a path, the bytes of an .onnx file, an onnx.ModelProto, or a Model. `threads=0` means all cores that this
+    process may use. `precision="bf16"` lets layers multiply in bfloat16; nothing else lowers the precision.
+    `memory_limit_bytes` bounds weights, arenas and results together. `tune` measures kernels at the first run of new
+    shapes.
+    `inputs`, `outputs` and `overridable` describe what goes in and comes out; the last are inputs with a default, which
+    a run may leave out. pickle keeps the path of a session that was loaded from a file, else the model.
     """
 
     def __init__(
         self,
-        model: Path | bytes | _core.Model,
+        model: Loadable,
         *,
         dims: Mapping[str, int] | None = None,
         device: str = "cpu",
@@ -69,27 +124,24 @@ class Session:
         tune: bool = False,
         tuning_file: str = "",
     ) -> None:
-        self.name = "model"
-        if isinstance(model, _core.Model):
-            loaded = model
-        elif isinstance(model, bytes):
-            loaded = _core.Model.from_bytes(model)
-        else:
-            loaded = _core.Model.load(model)
-            self.name = os.path.splitext(os.path.basename(os.fspath(model)))[0]
+        loaded, self.name = loaded_model(model)
         self.model: _core.Model = loaded.with_dims(dict(dims)) if dims else loaded
-        self.options = session_options(
-            device=device,
-            threads=threads,
-            precision=precision,
-            memory_limit_bytes=memory_limit_bytes,
-            without_passes=without_passes,
-            tune=tune,
-            tuning_file=tuning_file,
-        )
+        keywords: SessionKeywords = {
+            "device": device,
+            "threads": threads,
+            "precision": precision,
+            "memory_limit_bytes": memory_limit_bytes,
+            "without_passes": without_passes,
+            "tune": tune,
+            "tuning_file": tuning_file,
+        }
+        self.options = session_options(**keywords)
+        path = os.path.abspath(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else None
+        self._pickled: tuple[str | None, dict[str, int], SessionKeywords] = path, dict(dims or {}), keywords
         self._core = _core.Session(self.model, self.options)
         self.inputs: list[_core.ValueInfo] = self.model.inputs
         self.outputs: list[_core.ValueInfo] = self.model.outputs
+        self.overridable: list[_core.ValueInfo] = self.model.overridable
         self._input_names = [each.name for each in self.inputs]
         self._output_names = [each.name for each in self.outputs]
 
@@ -111,38 +163,43 @@ class Session:
         self,
         inputs: Any = None,
         *arrays: Any,
-        outputs: Sequence[str] | None = None,
+        outputs: str | Sequence[str] | None = None,
         out: Mapping[str, Any] | None = None,
-        options: _core.RunOptions | None = None,
+        options: _core.RunOptions | RunKeywords | None = None,
         **named: Any,
     ) -> Any:
         """Runs the model once.
 
         Inputs are arrays in the model's order, or by name, or one dict: numpy arrays, whatever has the buffer protocol
         or DLPack (torch, jax), lists and numbers. Memory that is contiguous, aligned and in native byte order is read
-        where it lies. Returns the array of the only output; of several outputs a dict by name. `outputs` asks for some
-        of them. `out` gives arrays, by the names of outputs, that are written in place of new ones; None is returned.
-        Raises InvalidArgument, OverBudget, Cancelled, Failed; KeyboardInterrupt soon after Ctrl-C.
+        where it lies. Initialisers that may be overridden (`overridable`) go by name. Returns the array of the only
+        output; of several outputs a dict by name. `outputs` asks for one or some of them. `out` gives arrays, by the
+        names of outputs, that are written in place of new ones; None is returned. `options` are a RunOptions or a dict
+        of its keywords.
+        Raises InvalidArgument, OverBudget, Cancelled, Failed. In the main thread, handlers of signals run meanwhile,
+        and what they raise ends the run: KeyboardInterrupt soon after Ctrl-C.
 
         >>> y = model.run(x)
         >>> y.shape, y.dtype.name
         ((1, 4), 'float32')
         """
         feeds = self._feeds(inputs, arrays, named)
+        how = options if options is None else _run_options(options)
         if out is not None:
-            self._core.run_into(feeds, dict(out), options)
+            self._core.run_into(feeds, dict(out), how)
             return None
-        results = self._core.run(feeds, outputs, options)
+        names = outputs if outputs is None else names_of(outputs)
+        results = self._core.run(feeds, names, how)
         if len(results) == 1:
             return results[0]
-        return dict(zip(self._output_names if outputs is None else outputs, results))
+        return dict(zip(self._output_names if names is None else names, results))
 
     __call__ = run
 
     def explain(
         self,
         *,
-        devices: Sequence[str] = ("cpu",),
+        devices: str | Sequence[str] = ("cpu",),
         precision: str = "f32",
         training: bool = False,
         measure: bool = False,
@@ -155,7 +212,7 @@ class Session:
         >>> "model" in model.explain().headline
         True
         """
-        found = _core.explain(self.model, self.name, self.options, list(devices), precision, training, measure)
+        found = _core.explain(self.model, self.name, self.options, names_of(devices), precision, training, measure)
         return Explanation(found)
 
     def optimize(self, path: Path, *, opset: int | None = None) -> Optimisation:
@@ -170,7 +227,7 @@ class Session:
 
     def diff(
         self,
-        other: Session,
+        other: Session | Loadable,
         inputs: dict[str, Any] | None = None,
         *,
         rtol: float = 1e-3,
@@ -180,12 +237,14 @@ class Session:
     ) -> Differences:
         """Runs both on the same inputs (made up without any) and says where they differ, value by value.
 
+        `other` is a session, or a model that becomes one with this session's options.
         Values are close where they are less than atol + rtol * the largest value in this model's apart.
 
         >>> model.diff(tessera.load("model.onnx")).same
         True
         """
-        return Differences(_core.diff(self._core, other._core, inputs, rtol, atol, outputs_only, seed))
+        with_it = other if isinstance(other, Session) else Session(other, **self._pickled[2])
+        return Differences(_core.diff(self._core, with_it._core, inputs, rtol, atol, outputs_only, seed))
 
     def info(self) -> dict[str, Any]:
         """Inputs, outputs, operators, size and work.
@@ -220,6 +279,10 @@ class Session:
     def set_variable(self, name: str, value: Any) -> None:
         self._core.set_variable(name, value)
 
+    def __reduce__(self) -> Any:
+        path, dims, keywords = self._pickled
+        return _unpickled, (self.model if path is None else path, {} if path is None else dims, keywords, self.name)
+
     def __repr__(self) -> str:
         inputs = ", ".join(map(repr, self.inputs))
         outputs = ", ".join(map(repr, self.outputs))
@@ -240,3 +303,14 @@ class Session:
         )
         graph = f'<svg width="400" height="{18 * min(len(most), 8) + 4}" font-size="13">{bars}</svg>'
         return f"<b>{html.escape(self.name)}</b><table>{cells}</table>{graph}"
+
+
+def unpickled_model(data: bytes) -> _core.Model:
+    """A model from what its pickle holds."""
+    return _core.Model.from_bytes(data)
+
+
+def _unpickled(model: Loadable, dims: dict[str, int], keywords: SessionKeywords, name: str) -> Session:
+    session = Session(model, dims=dims, **keywords)
+    session.name = name
+    return session

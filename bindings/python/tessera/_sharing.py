@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from tessera import _core
 from tessera._errors import InvalidArgument
-from tessera._session import Session
+from tessera._session import Session, names_of
 
+T = TypeVar("T")
 _PRIORITIES = ("background", "standard", "realtime")
+
+
+def _are_names(given: Any) -> bool:
+    return isinstance(given, (list, tuple)) and all(isinstance(each, str) for each in given)
 
 
 class Job:
@@ -18,16 +23,34 @@ class Job:
     def __init__(self, made: _core.Job) -> None:
         self._core = made
 
-    def run(self, session: Session, inputs: dict[str, Any], outputs: list[str] | None = None) -> dict[str, Any]:
-        """Session.run whose steps the arbiter allows one by one; always returns a dict by output name."""
-        names = session._output_names if outputs is None else outputs
-        return dict(zip(names, self._core.run(session._core, inputs, outputs)))
+    def run(
+        self,
+        session: Session,
+        inputs: Any = None,
+        *arrays: Any,
+        outputs: str | Sequence[str] | None = None,
+        **named: Any,
+    ) -> dict[str, Any]:
+        """Session.run whose steps the arbiter allows one by one; always returns a dict by output name.
 
-    def call(self, name: str, work: Callable[[], object]) -> None:
-        """A function of the caller's as one step of the job."""
-        self._core.call(name, work)
+        Inputs go as in Session.run: arrays in the model's order, or by name, or one dict.
+        """
+        if isinstance(inputs, dict) and len(arrays) == 1 and outputs is None and _are_names(arrays[0]):
+            outputs, arrays = arrays[0], ()
+        names = session._output_names if outputs is None else names_of(outputs)
+        feeds = session._feeds(inputs, arrays, named)
+        return dict(zip(names, self._core.run(session._core, feeds, None if outputs is None else names)))
+
+    def call(self, name: str, work: Callable[[], T]) -> T:
+        """A function of the caller's as one step of the job; returns what it returns."""
+        result: T = self._core.call(name, work)
+        return result
+
+    def __repr__(self) -> str:
+        return f"<tessera.Job {self.report()['name']}>"
 
     def report(self) -> dict[str, Any]:
+        """Counts of runs, time on the device and waiting, and latencies, in nanoseconds."""
         return self._core.report()
 
 
@@ -45,6 +68,9 @@ class Arbiter:
     @property
     def policy(self) -> str:
         return self._core.policy
+
+    def __repr__(self) -> str:
+        return f"<tessera.Arbiter {self.policy}>"
 
     def job(
         self,

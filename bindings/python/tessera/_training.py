@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from tessera import _core
-from tessera._session import Session
+from tessera._session import Session, SessionKeywords
 
 Path = str | os.PathLike[str]
 
@@ -91,7 +91,7 @@ class Trainer:
         """The net with the weights as they are."""
         return self._core.model()
 
-    def session(self, **options: Any) -> Session:
+    def session(self, **options: Unpack[SessionKeywords]) -> Session:
         """The same, ready to run."""
         return Session(self.model(), **options)
 
