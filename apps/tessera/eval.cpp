@@ -10,6 +10,7 @@
 #include "io/file.h"
 #include "report/json_text.h"
 #include "tessera/train.h"
+#include "training_progress.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -40,11 +41,12 @@ void run_eval(const EvalOptions& options) {
     fmt::print("{}\n", report::json_text({{"step", report.step},
                                           {"test_" + report.metric, report.value},
                                           {"test_loss", report.loss},
-                                          {"samples", report.samples}},
+                                          {"samples", report.samples},
+                                          {"skipped_samples", report.skipped_samples}},
                                          2));
   else
-    fmt::print("step {}: test {} {:.4f}, loss {:.4f} of {} samples\n", report.step, report.metric, report.value,
-               report.loss, report.samples);
+    fmt::print("step {}: test {} {:.4f}, loss {:.4f} of {} samples{}\n", report.step, report.metric, report.value,
+               report.loss, report.samples, skipped_text(report));
 }
 
 }  // namespace

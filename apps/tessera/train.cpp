@@ -27,7 +27,7 @@ namespace {
 struct TrainOptions {
   std::string config, resume;
   std::vector<std::string> settings;
-  bool json = false;
+  bool json = false, overwrite = false;
 };
 
 TrainingConfig read_config(const std::string& path, const std::vector<std::string>& settings) {
@@ -35,7 +35,7 @@ TrainingConfig read_config(const std::string& path, const std::vector<std::strin
   return parse_training_config({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, settings);
 }
 
-nlohmann::json as_json(const TrainingResult& result, const TrainingConfig& config) {
+nlohmann::json as_json(const TrainingResult& result, const TrainingConfig& config, const DataSummary& data) {
   nlohmann::json json = {{"steps", result.steps},
                          {"samples", result.samples},
                          {"loss", result.loss},
@@ -50,7 +50,16 @@ nlohmann::json as_json(const TrainingResult& result, const TrainingConfig& confi
   if (result.evaluation) {
     json["test_" + result.evaluation->metric] = result.evaluation->value;
     json["test_loss"] = result.evaluation->loss;
+    json["test_samples"] = result.evaluation->samples;
+    json["test_skipped_samples"] = result.evaluation->skipped_samples;
   }
+  json["left_over_samples"] = data.left_over;
+  for (const EncodedColumn& column : data.columns)
+    json["columns"].push_back({{"name", column.name},
+                               {"encoding", column.encoding},
+                               {"numbers", column.numbers},
+                               {"missing", column.missing},
+                               {"description", column.description}});
   if (result.best) json["best"] = {{"step", result.best->step}, {result.best->metric, result.best->value}};
   return json;
 }
@@ -66,8 +75,8 @@ void print_result(const TrainingResult& result, const TrainingConfig& config) {
   }
   if (result.stopped_early) fmt::print("stopped early: {} evaluations brought nothing better\n", config.patience);
   if (result.evaluation)
-    fmt::print("test {} {:.4f}, loss {:.4f} of {} samples\n", result.evaluation->metric, result.evaluation->value,
-               result.evaluation->loss, result.evaluation->samples);
+    fmt::print("test {} {:.4f}, loss {:.4f} of {} samples{}\n", result.evaluation->metric, result.evaluation->value,
+               result.evaluation->loss, result.evaluation->samples, skipped_text(*result.evaluation));
   if (result.best && result.evaluation && result.best->step != result.evaluation->step)
     fmt::print("best {} {:.4f} at step {}, kept in {}\n", result.best->metric, result.best->value, result.best->step,
                base::printable((std::filesystem::path(config.output) / "best.onnx").string()));
@@ -86,6 +95,27 @@ void print_names(const std::string& reason, const std::vector<std::string>& name
 }
 
 // To standard error: standard output is for the training.
+void print_data(const DataSummary& data, const TrainingData& given) {
+  const auto shown = [](const std::string& text) { return base::printable(base::shown(text)); };
+  fmt::print(stderr, "learns from {} samples", data.samples);
+  if (data.unreadable > 0) fmt::print(stderr, "; {} cannot be read and are left out", data.unreadable);
+  if (data.left_over > 0)
+    fmt::print(stderr, "; {} of each epoch are too few for a batch of {}{}", data.left_over, given.batch,
+               given.shuffle ? ", others each time" : " and come first in the next epoch");
+  fmt::print(stderr, "\n");
+  for (const EncodedColumn& column : data.columns)
+    fmt::print(stderr, "  column {}: {}\n", shown(column.name), base::printable(column.description));
+  if (data.target.empty()) return;
+  constexpr std::size_t kShown = 10;
+  std::vector<std::string> classes;
+  for (const std::string& name : data.classes) {
+    if (classes.size() < kShown) classes.push_back(shown(name));
+  }
+  fmt::print(stderr, "  target {}: {}{}{}\n", shown(data.target),
+             data.classes.empty() ? "a number" : fmt::format("{} classes: ", data.classes.size()),
+             fmt::join(classes, ", "), data.classes.size() > kShown ? ", …" : "");
+}
+
 void print_weights(const TrainedWeights& weights) {
   const auto shown = [](const std::string& name) { return base::printable(base::shown(name)); };
   std::map<std::string, std::vector<std::string>> trained, untrained;
@@ -125,14 +155,26 @@ void run_train(const TrainOptions& options) {
       options.config.empty() ? (std::filesystem::path(folder) / "config.toml").string() : options.config;
   require(!options.config.empty() || folder == options.resume || std::filesystem::exists(path), ErrorKind::not_found,
           "there is no '{}' beside the checkpoint '{}': name a CONFIG.toml too", path, options.resume);
-  TrainingConfig config = read_config(path, options.settings);
-  if (!folder.empty()) config.output = folder;
+  std::vector<std::string> settings = options.settings;
+  // A training that goes on writes to the folder that it goes on in, unless another one is asked for.
+  const bool asks_for_output =
+      std::ranges::any_of(settings, [](const std::string& setting) { return setting.starts_with("output="); });
+  const bool writes_there = !folder.empty() && !asks_for_output;
+  if (writes_there)
+    settings.push_back("output=" +
+                       nlohmann::json(folder).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  TrainingConfig config = read_config(path, settings);
+  if (writes_there) config.output = folder;
+  config.overwrite = options.overwrite;
   require(!config.output.empty(), ErrorKind::invalid_argument,
           "{}: 'output' is missing: the folder for the log, checkpoints and the trained model", path);
   Trainer trainer(config);
   if (!options.resume.empty()) trainer.resume(options.resume);
   const TrainedWeights weights = trainer.weights();
-  if (!options.json) print_weights(weights);
+  if (!options.json) {
+    print_data(trainer.data(), config.data);
+    print_weights(weights);
+  }
   report::TrainingRecord record;
   record.title = std::filesystem::path(path).stem().string();
   TrainingProgress progress(options.json);
@@ -156,7 +198,7 @@ void run_train(const TrainOptions& options) {
   if (!result.interrupted)
     write_text((std::filesystem::path(config.output) / "report.html").string(), report::training_page(record));
   if (options.json) {
-    nlohmann::json json = as_json(result, config);
+    nlohmann::json json = as_json(result, config, trainer.data());
     json["weights"] = as_json(weights);
     fmt::print("{}\n", report::json_text(json, 2));
   } else {
@@ -176,6 +218,8 @@ void add_train(CLI::App& app) {
                    "config.toml in the folder, or beside the file, says");
   verb->add_option("--set", options->settings, "Write a value over that of the file, such as train.seed=3; repeatable")
       ->type_name("KEY=VALUE");
+  verb->add_flag("--overwrite", options->overwrite,
+                 "Start anew in a folder that holds another training: what that one wrote is removed");
   verb->add_flag("--json", options->json, "Print the result as JSON");
   verb->footer(
       "Ctrl-C saves a checkpoint and ends; --resume goes on as if nothing had happened.\n"

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <string>
 
+#include "base/text.h"
+
 namespace tessera::apps {
 namespace {
 
@@ -16,6 +18,13 @@ std::string duration(double seconds) {
 }
 
 }  // namespace
+
+std::string skipped_text(const EvaluationReport& report) {
+  if (report.skipped_samples == 0) return "";
+  const std::string first = report.skipped_reasons.empty() ? "" : report.skipped_reasons.front();
+  return fmt::format("; {} could not be read{}{}", report.skipped_samples, first.empty() ? "" : ", such as ",
+                     base::printable(base::shortened(first, 200)));
+}
 
 TrainingProgress::TrainingProgress(bool quiet)
     : on_terminal_(isatty(STDERR_FILENO) == 1), quiet_(quiet), begin_(std::chrono::steady_clock::now()) {}

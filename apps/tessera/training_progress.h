@@ -4,10 +4,14 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "tessera/train.h"
 
 namespace tessera::apps {
+
+// "; 300 could not be read, such as table.csv line 7: …", or nothing where all were.
+std::string skipped_text(const EvaluationReport& report);
 
 class TrainingProgress {
  public:

@@ -176,6 +176,8 @@ struct TrainingData {
   bool target_is_number = false;
   std::map<std::string, std::string> encodings;
   std::vector<std::string> ignored_columns;
+  std::string separator;                    // between cells; empty: that of the table's first lines
+  std::vector<std::string> missing_values;  // words that stand for a missing value beside "", "NA", "nan", "?" and such
   double clip_quantile = 0;
   // Text: tokens are "character" or "word", a sample has `length` of them, and the task is "tokens" or "next_token".
   std::string tokens = "character", task = "tokens";
@@ -183,8 +185,10 @@ struct TrainingData {
 };
 
 struct TrainingConfig {
-  std::string
-      output;  // the folder for the log, checkpoints, the report and the trained model; empty: nothing is written
+  // The folder for the log, checkpoints, the report and the trained model; empty: nothing is written.
+  std::string output;
+  // Whether a new training removes what an old one wrote to that folder; else such a folder is refused.
+  bool overwrite = false;
   NetOptions model;
   TrainingData data;
   LossOptions loss;
@@ -209,7 +213,8 @@ struct TrainingConfig {
   std::string device = "cpu";
   int threads = 0;  // 0: all cores that this process may use
   std::int64_t memory_limit_bytes = 0;
-  std::string toml;  // the text that it was read from, settings included; kept beside the log
+  // The text that it was read from, settings included and paths absolute; kept beside the log.
+  std::string toml;
 };
 
 // A measured line of the log, over the steps since the one before.
@@ -230,6 +235,9 @@ struct EvaluationReport {
   double value = 0, loss = 0;
   std::int64_t samples = 0;
   bool best = false;  // so far
+  // Samples that could not be read; they count for nothing above. The reasons of the first of them.
+  std::int64_t skipped_samples = 0;
+  std::vector<std::string> skipped_reasons;
 };
 
 struct TrainingResult {
@@ -268,6 +276,25 @@ struct TrainedWeights {
   std::vector<std::pair<std::string, std::string>> untrained;  // names, and why; those of rank 1 or more
 };
 
+// How a column of a table becomes numbers.
+struct EncodedColumn {
+  std::string name, encoding;  // "z_score", "one_hot" …
+  std::int64_t numbers = 0;    // that it becomes
+  std::int64_t missing = 0;    // values of the training data
+  std::string description;     // "z_score of numbers with mean 38.6 and deviation 13.6"
+};
+
+// The data that a training learns from, as it found them.
+struct DataSummary {
+  std::int64_t samples = 0;     // of the training data, those left out that are known to be unreadable
+  std::int64_t unreadable = 0;  // of a table; of files it is found while they are read
+  // Samples of each epoch that are too few for a batch: others each time, and without shuffling the first of the next.
+  std::int64_t left_over = 0;
+  std::vector<EncodedColumn> columns;  // of a table
+  std::string target;                  // column, and its classes unless it is a number
+  std::vector<std::string> classes;
+};
+
 // One training. Not thread-safe.
 class Trainer {
  public:
@@ -285,7 +312,9 @@ class Trainer {
   // Error(not_found) where there is none, invalid_argument for one of another net.
   void resume(const std::string& folder_or_file);
 
-  // Trains to the end. Throws Error(failed) when the loss is no longer finite: the message names the first tensor that
+  // Trains to the end. Throws Error(invalid_argument) for an output folder that holds another training, unless
+  // config.overwrite is set or this one goes on from a checkpoint there, and while another training writes to it.
+  // Throws Error(failed) when the loss is no longer finite: the message names the first tensor that
   // is not and what may help. The weights are those of the last good step then.
   TrainingResult run(const TrainingHooks& hooks = {});
 
@@ -301,6 +330,8 @@ class Trainer {
   // Which weights of the net are trained, by the names that they have in it, and which are not, each with the reason:
   // what `tessera train` says at its start. Their values are those of the initialisers of model() of the same names.
   TrainedWeights weights() const;
+  // What the training learns from; of a table how its columns are encoded.
+  DataSummary data() const;
   // The step as a graph, for explaining it.
   const Model& step_model() const;
   const TrainingConfig& config() const;

@@ -11,6 +11,7 @@
 #include "io/npz_rows.h"
 #include "io/toml_table.h"
 #include "report/picture_input.h"
+#include "train/data/element_conversion.h"
 
 namespace tessera::compress {
 namespace {
@@ -65,8 +66,8 @@ class Reader {
   }
 
   void check_shape(const ValueDescription& input, DType dtype, const Shape& shape) const {
-    require(dtype == input.dtype, kWrong, "input '{}' has element type {}, expected {}{}", input.name, name_of(dtype),
-            name_of(input.dtype), dtype == DType::f64 ? " (save it with .astype('float32'))" : "");
+    require(dtype == input.dtype, kWrong, "input '{}' has element type {}, expected {}", input.name, name_of(dtype),
+            name_of(input.dtype));
     if (!input.rank_known) return;
     bool fits = shape.size() == input.dims.size();
     for (std::size_t i = 0; fits && i < shape.size(); ++i) fits = input.dims[i] < 0 || input.dims[i] == shape[i];
@@ -78,7 +79,12 @@ class Reader {
       for (const auto& [name, input] : inputs_) {
         const auto found = batch.inputs.find(name);
         require(found != batch.inputs.end(), kWrong, "no data for the input '{}'", name);
-        const Tensor& tensor = found->second.tensor();
+        // As a training reads them: bytes that feed a float input are pictures.
+        const Tensor tensor =
+            train::is_convertible(found->second.tensor().dtype()) && train::is_convertible(input->dtype)
+                ? train::converted_tensor(found->second.tensor(), input->dtype, true, "input '" + name + "'")
+                : found->second.tensor();
+        found->second = tensor;
         check_shape(*input, tensor.dtype(), tensor.shape());
         require(tensor.elements() > 0, kWrong, "input '{}' is empty: {}", name,
                 type_text(tensor.dtype(), tensor.shape()));
@@ -127,12 +133,13 @@ class Reader {
     }
     std::string expected;
     for (const auto& [name, input] : inputs_) expected += (expected.empty() ? "" : ", ") + name;
-    require(unknown.empty(), kWrong, "the array '{}' is no input of the model; expected {}{}",
-            unknown.empty() ? "" : unknown[0], expected, data_.labels.empty() ? ", labels" : ", " + data_.labels);
     for (const auto& [name, input] : inputs_) {
-      require(std::ranges::any_of(found, [&](const auto& each) { return each.second == name; }), kWrong,
-              "no array for the input '{}'; the file has {}", name, listed.empty() ? "none" : listed);
+      const bool fed = std::ranges::any_of(found, [&](const auto& each) { return each.second == name; });
+      require(fed || unknown.empty(), kWrong, "the array '{}' is no input of the model; expected {}{}",
+              unknown.empty() ? "" : unknown[0], expected, data_.labels.empty() ? ", labels" : ", " + data_.labels);
+      require(fed, kWrong, "no array for the input '{}'; the file has {}", name, listed.empty() ? "none" : listed);
     }
+    // Arrays beside those of the inputs are left alone, as a training leaves fields alone that nothing takes.
     return found;
   }
 

@@ -1,6 +1,7 @@
 #include "io/toml_table.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <sstream>
 
@@ -185,6 +186,12 @@ std::map<std::string, std::string> TomlTable::all_texts() {
   std::map<std::string, std::string> values;
   for (const auto& [key, node] : content_->table) values[std::string(key.str())] = text(key.str(), "");
   return values;
+}
+
+void TomlTable::make_absolute(std::string_view dotted_key) {
+  toml::value<std::string>* text = content_->table.at_path(dotted_key).as_string();
+  if (text != nullptr && !text->get().empty())
+    *text = std::filesystem::absolute(text->get()).lexically_normal().string();
 }
 
 std::string TomlTable::as_toml() const {

@@ -42,6 +42,9 @@ class TomlTable {
   std::map<std::string, std::int64_t> all_wholes();
   std::map<std::string, std::string> all_texts();
 
+  // The text at "key.of.table", a path relative to the current folder, becomes absolute in as_toml(). An empty text,
+  // and what is no text, stays.
+  void make_absolute(std::string_view dotted_key);
   std::string as_toml() const;
 
   // Throws Error(invalid_argument) for a key of this table, or of one that was read from it, that was not asked for.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ir/type.h"
+#include "train/losses.h"
 
 namespace tessera::train {
 namespace {
@@ -19,7 +20,30 @@ std::string described(const ir::Graph& model, const std::vector<Field>& fields) 
   return fmt::format("the net's inputs are {}; the data's fields are {}", inputs, data);
 }
 
+// The shape of a sample's target with the rank that the loss expects beside a prediction of these dimensions, where one
+// dimension of size 1 makes the difference.
+Shape fitted(Shape shape, const ir::Dims& prediction, bool labels) {
+  if (prediction.size() < 2) return shape;
+  const std::size_t expected = prediction.size() - (labels ? 2 : 1);
+  const auto is_one = [](const ir::Dim& dim) { return dim.is_known() && dim.value() == 1; };
+  if (shape.size() == expected + 1) {
+    if (shape.front() == 1) shape.erase(shape.begin());
+    else if (shape.back() == 1) shape.pop_back();
+  } else if (!labels && shape.size() + 1 == expected) {
+    if (is_one(prediction.back())) shape.push_back(1);
+    else if (is_one(prediction[1])) shape.insert(shape.begin(), 1);
+  }
+  return shape;
+}
+
 }  // namespace
+
+const ir::ValueInfo* prediction_of(const ir::Graph& model, const LossOptions& loss) {
+  for (const ir::ValueId id : model.outputs()) {
+    if (model.outputs().size() == 1 || model.value(id).name == loss.prediction) return &model.value(id);
+  }
+  return nullptr;
+}
 
 Binding bind_fields(const ir::Graph& model, const std::vector<Field>& fields, const std::string& target) {
   const auto has = [&](const std::string& name) {
@@ -61,11 +85,22 @@ void check_test_fields(const ir::Graph& model, const Binding& binding, const std
           described(model, fields));
 }
 
-std::map<std::string, DType> expected_types(const ir::Graph& model, const Binding& binding) {
-  std::map<std::string, DType> types;
-  for (const ir::ValueId id : model.inputs())
-    types[binding.fields.at(model.value(id).name)] = model.value(id).type.dtype;
-  return types;
+std::map<std::string, FieldForm> forms_of(const ir::Graph& model, const Binding& binding,
+                                          const std::vector<Field>& fields, const LossOptions& loss) {
+  std::map<std::string, FieldForm> forms;
+  const auto field = [&](const std::string& name) { return *std::ranges::find(fields, name, &Field::name); };
+  for (const ir::ValueId id : model.inputs()) {
+    const std::string& name = binding.fields.at(model.value(id).name);
+    forms[name] = {model.value(id).type.dtype, field(name).shape, true};
+  }
+  const Field target = field(binding.target);
+  const ir::ValueInfo* prediction = prediction_of(model, loss);
+  const bool labels = target_kind(loss.name) == TargetKind::labels;
+  FieldForm& form = forms[binding.target] = {target.dtype, target.shape, false};
+  if (labels && target.dtype != DType::i32) form.dtype = DType::i64;
+  if (!labels) form.dtype = prediction != nullptr && prediction->type.dtype == DType::f64 ? DType::f64 : DType::f32;
+  if (prediction != nullptr && prediction->type.dims) form.shape = fitted(target.shape, *prediction->type.dims, labels);
+  return forms;
 }
 
 NamedValues inputs_of(const Binding& binding, const std::map<std::string, Tensor>& batch) {

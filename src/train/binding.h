@@ -7,6 +7,8 @@
 
 #include "ir/graph.h"
 #include "tessera/session.h"
+#include "tessera/train.h"
+#include "train/data/converted_dataset.h"
 #include "train/data/dataset.h"
 
 namespace tessera::train {
@@ -20,11 +22,18 @@ struct Binding {
 // Error(invalid_argument), listing inputs and fields, where that does not give every input one field.
 Binding bind_fields(const ir::Graph& model, const std::vector<Field>& fields, const std::string& target);
 
+// The net's output that the loss compares; null where it has several and none of that name.
+const ir::ValueInfo* prediction_of(const ir::Graph& model, const LossOptions& loss);
+
 // Throws Error(invalid_argument) unless test data have the fields of the training data that the binding takes.
 void check_test_fields(const ir::Graph& model, const Binding& binding, const std::vector<Field>& fields);
 
-// The element types that the inputs expect, by field.
-std::map<std::string, DType> expected_types(const ir::Graph& model, const Binding& binding);
+// The forms that inputs and target need, by field: inputs the net's element types, where bytes become [0, 1] for a
+// float input; the target whole numbers where the loss takes labels (losses.h), else the element type of the
+// prediction, numbers as they are. A target with a dimension of size 1 more, or fewer, than the prediction asks for
+// gets its rank: [N] beside a prediction [N, 1], and [N, 1, H, W] as labels of [N, classes, H, W].
+std::map<std::string, FieldForm> forms_of(const ir::Graph& model, const Binding& binding,
+                                          const std::vector<Field>& fields, const LossOptions& loss);
 
 // A batch as inputs. Fields that mixup added come under their own names.
 NamedValues inputs_of(const Binding& binding, const std::map<std::string, Tensor>& batch);

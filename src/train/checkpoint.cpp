@@ -23,13 +23,18 @@ constexpr std::string_view kPrefix = "checkpoint-", kEnding = ".npz";
 constexpr int kVersion = 1;
 
 json as_json(const EvaluationReport& report) {
-  return {{"step", report.step}, {"metric", report.metric},   {"value", report.value},
-          {"loss", report.loss}, {"samples", report.samples}, {"best", report.best}};
+  return {{"step", report.step},
+          {"metric", report.metric},
+          {"value", report.value},
+          {"loss", report.loss},
+          {"samples", report.samples},
+          {"best", report.best},
+          {"skipped", report.skipped_samples}};
 }
 
 EvaluationReport evaluation_of(const json& value) {
-  return {value.at("step"), value.at("metric"),  value.at("value"),
-          value.at("loss"), value.at("samples"), value.at("best")};
+  return {value.at("step"),    value.at("metric"), value.at("value"),           value.at("loss"),
+          value.at("samples"), value.at("best"),   value.value("skipped", 0LL), {}};
 }
 
 json as_json(const Checkpoint& checkpoint) {
@@ -99,6 +104,10 @@ Checkpoint read_checkpoint(const fs::path& path) {
   }
   checkpoint.variables.erase(state);
   return checkpoint;
+}
+
+std::optional<std::int64_t> checkpoint_step(const fs::path& path) {
+  return step_of(path.filename().string());
 }
 
 std::string checkpoint_name(std::int64_t step) {

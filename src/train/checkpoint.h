@@ -35,6 +35,8 @@ Checkpoint read_checkpoint(const std::filesystem::path& path);
 
 // "checkpoint-000000120.npz" of step 120.
 std::string checkpoint_name(std::int64_t step);
+// The step in a file's name of that form.
+std::optional<std::int64_t> checkpoint_step(const std::filesystem::path& path);
 // The files of that form in the folder, the newest first. Throws Error(not_found) when there is no such folder.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);
 // The newest one that is whole, or the file itself where `path` is one. Damaged ones are passed over with a warning.

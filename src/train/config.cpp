@@ -79,6 +79,10 @@ TrainingData read_data(TomlTable table) {
   data.target_is_number = table.boolean("target_is_number", false);
   data.encodings = table.table("encodings").all_texts();
   data.ignored_columns = table.texts("ignored_columns");
+  data.separator = table.text("separator", "");
+  require(data.separator.size() <= 1, ErrorKind::invalid_argument,
+          "data.separator is '{}', expected one character, such as \";\"", data.separator);
+  data.missing_values = table.texts("missing_values");
   data.clip_quantile = share(table, "data", "clip_quantile", 0);
   data.tokens = choice(table, "data", "tokens", "character", {"character", "word"});
   data.task = choice(table, "data", "task", "tokens", {"tokens", "next_token"});
@@ -174,6 +178,10 @@ TrainingConfig train::read_training_config(TomlTable& root) {
   if (root.has("prune")) config.prune = train::read_prune(root.table("prune"));
   if (root.has("teacher")) config.teacher = train::read_teacher(root.table("teacher"));
   if (root.has("compress")) config.compress = train::read_compress(root.table("compress"));
+  // Whoever resumes or evaluates the training may do so from another folder.
+  for (const char* path : {"output", "model.file", "data.train", "data.test", "data.train_labels", "data.test_labels",
+                           "teacher.file", "teacher.checkpoint"})
+    root.make_absolute(path);
   config.toml = root.as_toml();
   return config;
 }

@@ -10,4 +10,8 @@ namespace tessera::train {
 // read. Throws Error(invalid_argument).
 TrainingConfig read_training_config(io::TomlTable& root);
 
+// Throws Error(invalid_argument) for a number that is not finite or out of range, naming its key. Options whose range
+// depends on others, or on the net, are checked where they are used.
+void check_config(const TrainingConfig& config);
+
 }  // namespace tessera::train

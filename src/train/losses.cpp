@@ -185,19 +185,28 @@ Terms ctc(Term scores, Term labels, const LossOptions& options) {
 struct Loss {
   std::string_view name;
   Terms (*terms)(Term prediction, Term target, const LossOptions& options);
+  TargetKind target;
 };
 
 constexpr std::array<Loss, 9> kLosses = {{
-    {"cross_entropy", cross_entropy},
-    {"bce", binary_cross_entropy},
-    {"mse", squared_error},
-    {"l1", absolute_error},
-    {"smooth_l1", smooth_absolute_error},
-    {"focal", focal},
-    {"distillation", distillation},
-    {"dice", dice},
-    {"ctc", ctc},
+    {"cross_entropy", cross_entropy, TargetKind::labels},
+    {"bce", binary_cross_entropy, TargetKind::probabilities},
+    {"mse", squared_error, TargetKind::numbers},
+    {"l1", absolute_error, TargetKind::numbers},
+    {"smooth_l1", smooth_absolute_error, TargetKind::numbers},
+    {"focal", focal, TargetKind::probabilities},
+    {"distillation", distillation, TargetKind::numbers},
+    {"dice", dice, TargetKind::labels},
+    {"ctc", ctc, TargetKind::labels},
 }};
+
+const Loss& loss_named(const std::string& name) {
+  const auto found = std::ranges::find(kLosses, name, &Loss::name);
+  if (found != kLosses.end()) return *found;
+  std::string names;
+  for (const Loss& loss : kLosses) names += (names.empty() ? "" : ", ") + std::string(loss.name);
+  fail(ErrorKind::invalid_argument, "unknown loss '{}'; there are {}", name, names);
+}
 
 Term total(Term term) {
   return term.apply("ReduceSum", {{"keepdims", std::int64_t{0}}});
@@ -212,18 +221,17 @@ Term like_samples(Term mix, Term losses) {
 
 }  // namespace
 
+TargetKind target_kind(const std::string& loss) {
+  return loss_named(loss).target;
+}
+
 ir::ValueId build_loss(ops::GraphBuilder& builder, const LossInputs& inputs, const LossOptions& options) {
-  const auto found = std::ranges::find(kLosses, options.name, &Loss::name);
-  if (found == kLosses.end()) {
-    std::string names;
-    for (const std::string& name : loss_names()) names += (names.empty() ? "" : ", ") + name;
-    fail(ErrorKind::invalid_argument, "unknown loss '{}'; there are {}", options.name, names);
-  }
+  const Loss& loss = loss_named(options.name);
   const Term prediction = in_float({builder, inputs.prediction});
   const auto terms_of = [&](ir::ValueId target) {
     const Term labels(builder, target);
     const bool real = labels.dtype() == DType::f16 || labels.dtype() == DType::bf16 || labels.dtype() == DType::f32;
-    return found->terms(prediction, real ? labels.cast(prediction.dtype()) : labels, options);
+    return loss.terms(prediction, real ? labels.cast(prediction.dtype()) : labels, options);
   };
   Terms terms = terms_of(inputs.target);
   if (inputs.mixed_target) {

@@ -2,12 +2,20 @@
 // whatever the element type of the prediction is.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "ops/builder.h"
 #include "tessera/train.h"
 
 namespace tessera::train {
+
+// What a loss compares a prediction with: numbers of classes, or a number for each of the prediction's, which is a
+// probability or any number.
+enum class TargetKind : std::uint8_t { labels, probabilities, numbers };
+// Throws Error(invalid_argument) for an unknown name, listing the losses.
+TargetKind target_kind(const std::string& loss);
 
 // What a loss compares. `mixed_target` and `mix` are those of mixup: the loss is mix · L(target) + (1 − mix) ·
 // L(mixed_target), sample by sample.

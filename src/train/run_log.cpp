@@ -77,6 +77,22 @@ void RunLog::write(const std::string& line) {
   }
 }
 
+void RunLog::add(const DataSummary& data) {
+  if (data.columns.empty()) return;
+  ordered_json columns = ordered_json::array();
+  for (const EncodedColumn& column : data.columns)
+    columns.push_back({{"name", column.name},
+                       {"encoding", column.encoding},
+                       {"numbers", column.numbers},
+                       {"missing", column.missing},
+                       {"description", column.description}});
+  ordered_json line{
+      {"step", 0},          {"samples", data.samples}, {"unreadable", data.unreadable}, {"left_over", data.left_over},
+      {"columns", columns}, {"target", data.target}};
+  if (!data.classes.empty()) line["classes"] = data.classes;
+  write(line.dump());
+}
+
 void RunLog::add(const StepReport& report) {
   write(ordered_json{{"step", report.step},
                      {"epoch", report.epoch},
@@ -94,6 +110,7 @@ void RunLog::add(const EvaluationReport& report) {
   line["test_" + report.metric] = finite(report.value);
   line["test_loss"] = finite(report.loss);
   line["samples"] = report.samples;
+  line["skipped_samples"] = report.skipped_samples;
   line["best"] = report.best;
   write(line.dump());
 }

@@ -20,10 +20,13 @@ class RunLog {
   RunLog(RunLog&& other) noexcept;
   RunLog& operator=(RunLog&& other) noexcept;
 
+  // {"step": 0, "samples", "left_over", "columns": [{"name", "encoding", "numbers", "missing", "description"}],
+  // "target", "classes"}, of a table alone.
+  void add(const DataSummary& data);
   // {"step", "epoch", "loss", "learning_rate", "gradient_norm", "samples_per_s", "data_wait_share", "seconds"}. Numbers
   // that are not finite are null.
   void add(const StepReport& report);
-  // {"step", "test_METRIC", "test_loss", "samples", "best"}
+  // {"step", "test_METRIC", "test_loss", "samples", "skipped_samples", "best"}
   void add(const EvaluationReport& report);
   // The last line: {"step", "test_METRIC", "test_loss", "seconds", "precision", "peak_rss_bytes", …}
   void add(const TrainingResult& result, const std::string& precision);

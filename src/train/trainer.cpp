@@ -1,3 +1,4 @@
+// Length: the loop, the log, evaluations and checkpoints share where the training stands, and each is a few lines.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -11,9 +12,11 @@
 #include "tessera/train.h"
 #include "train/checkpoint.h"
 #include "train/data/column_graph.h"
+#include "train/data_faults.h"
 #include "train/diagnosis.h"
 #include "train/fake_quantisation.h"
 #include "train/memory_advice.h"
+#include "train/run_folder.h"
 #include "train/run_log.h"
 #include "train/schedule.h"
 #include "train/trained_model.h"
@@ -29,6 +32,18 @@ namespace fs = std::filesystem;
 
 double seconds_since(SteadyClock::time_point begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+}
+
+// What is read again while a training goes on, or by whoever resumes it.
+std::vector<fs::path> files_read(const TrainingConfig& config, const std::optional<fs::path>& came_from) {
+  std::vector<fs::path> files;
+  for (const std::string& path :
+       {config.model.file, config.data.train, config.data.test, config.data.train_labels, config.data.test_labels,
+        config.teacher ? config.teacher->net.file : "", config.teacher ? config.teacher->checkpoint : ""}) {
+    if (!path.empty()) files.emplace_back(path);
+  }
+  if (came_from) files.push_back(*came_from);
+  return files;
 }
 
 }  // namespace
@@ -53,8 +68,11 @@ struct Trainer::State : TrainingSetup {
   struct Pending {
     std::int64_t step = 0;
     std::future<EvaluationReport> result;
+    std::optional<EvaluationReport> report;  // once it was logged
+    std::vector<StepReport> later;           // lines of steps behind it, which are logged after it
   };
 
+  RunFolder open_output();
   void step(const TrainingHooks& hooks, bool with_timings);
   void run_once(const TrainingHooks& hooks, const NamedValues& inputs, const RunOptions& how, bool reads);
   std::uint64_t seed_of_run() const;
@@ -62,8 +80,11 @@ struct Trainer::State : TrainingSetup {
   StepReport report();
   void check_finite(const NamedValues& inputs, const DataPosition& position);
   [[noreturn]] void fail_not_finite(const NamedValues& inputs, const DataPosition& position);
+  std::string fault_in_data(const DataPosition& position) const;
+  void log(const StepReport& report, const TrainingHooks& hooks);
   void begin_evaluation(const TrainingHooks& hooks);
   void end_evaluation(const TrainingHooks& hooks);
+  void log_evaluation(const TrainingHooks& hooks);
   void save_checkpoint(const TrainingHooks& hooks);
   bool is_due(std::int64_t every) const {
     return at.step == steps || at.step % (every > 0 ? every : steps_per_epoch) == 0;
@@ -71,6 +92,9 @@ struct Trainer::State : TrainingSetup {
   fs::path file(const std::string& name) const { return fs::path(config.output) / name; }
 
   RunLog log_;
+  // Where the checkpoint lies that the training goes on from, and the step of the newest one there.
+  std::optional<fs::path> came_from_;
+  std::optional<std::int64_t> newest_step_;
   std::optional<Pending> pending_;
   double base_seconds_ = 0;  // of the parts before this one
   SteadyClock::time_point begin_;
@@ -106,12 +130,36 @@ Checkpoint Trainer::State::checkpoint() const {
 }
 
 void Trainer::State::resume(const std::string& path) {
+  const fs::path given(path);
+  came_from_ = fs::is_directory(given) ? given : given.has_parent_path() ? given.parent_path() : fs::path(".");
+  newest_step_ = newest_step_in(*came_from_);
   Checkpoint found = newest_checkpoint(path);
   check_fits(found, session->variables()->snapshot(), path);
   at = std::move(found);
   for (const auto& [name, value] : at.variables) session->set_variable(name, value);
   at.variables.clear();
   loader->seek(at.position);
+}
+
+// The output's folder, locked, when the training may write to it.
+RunFolder Trainer::State::open_output() {
+  RunFolder folder(config.output);
+  std::error_code ignored;
+  const bool goes_on_there = came_from_ && fs::equivalent(*came_from_, config.output, ignored);
+  if (goes_on_there) {
+    folder.go_on_from(at.step, newest_step_);
+  } else {
+    if (config.overwrite) folder.clear(files_read(config, came_from_));
+    else folder.require_unused();
+    if (came_from_) folder.take_over_from(*came_from_);
+  }
+  log_ = at.step > 0 ? RunLog(file("log.jsonl"), at.step) : RunLog(file("log.jsonl"));
+  if (at.step == 0) log_.add(data_summary());
+  if (!config.toml.empty()) io::write_text(file("config.toml"), config.toml);
+  // Another run of this trainer goes on there.
+  came_from_ = config.output;
+  newest_step_ = newest_step_in(config.output);
+  return folder;
 }
 
 EvaluationReport Trainer::State::evaluate(const Cancellation* cancellation) {
@@ -155,8 +203,9 @@ void Trainer::State::step(const TrainingHooks& hooks, bool with_timings) {
   DataPosition position;
   for (std::int64_t i = 0; i < config.accumulate; ++i) {
     const Batch batch = loader->next();
-    position = batch.position;
-    epoch_ = position.epoch;
+    if (targets) check_target(batch, binding.target, *targets, *loader);
+    if (i == 0) position = batch.position;
+    epoch_ = batch.position.epoch;
     inputs = inputs_of(binding, batch.fields);
     inputs.emplace("learning_rate", Tensor::scalar(static_cast<float>(learning_rate_)));
     RunOptions how;
@@ -186,14 +235,27 @@ void Trainer::State::check_finite(const NamedValues& inputs, const DataPosition&
   if (!config.loss_scale.on || reported_skipped_ > kMostInARow) fail_not_finite(inputs, position);
 }
 
+// The first number that is not finite in the batches of a step, which begin at the position; empty where all are
+// finite.
+std::string Trainer::State::fault_in_data(const DataPosition& position) const {
+  const std::unique_ptr<Loader> again = make_loader(0);
+  again->seek(position);
+  std::string fault;
+  for (std::int64_t i = 0; i < config.accumulate && fault.empty(); ++i)
+    fault = first_not_finite(again->next(), binding, *again);
+  return fault.empty() ? "" : "the data: " + fault;
+}
+
 void Trainer::State::fail_not_finite(const NamedValues& inputs, const DataPosition& position) {
   std::string where;
   try {
-    RunOptions how;
-    std::map<std::string, Tensor> variables;
-    const VariableSnapshot snapshot = session->variables()->snapshot();
-    for (const std::string& name : snapshot.names()) variables[name] = snapshot.variable(name);
-    where = first_not_finite(step_model->graph(), inputs, variables, session_options(), how);
+    where = fault_in_data(position);
+    if (where.empty()) {
+      std::map<std::string, Tensor> variables;
+      const VariableSnapshot snapshot = session->variables()->snapshot();
+      for (const std::string& name : snapshot.names()) variables[name] = snapshot.variable(name);
+      where = first_not_finite(step_model->graph(), inputs, variables, session_options(), RunOptions());
+    }
   } catch (const Error& error) {
     where = "it could not be found out where: " + error.message();
   }
@@ -255,14 +317,38 @@ void Trainer::State::begin_evaluation(const TrainingHooks& hooks) {
 
 void Trainer::State::end_evaluation(const TrainingHooks& hooks) {
   if (!pending_) return;
-  const EvaluationReport report = pending_->result.get();
+  if (!pending_->report) log_evaluation(hooks);
+  const EvaluationReport report = *pending_->report;
   pending_.reset();
   last_evaluation = report;
   if (report.best) at.best = report;
   const bool counts = !pruner || pruner->is_complete(report.step);
   at.evaluations_since_best = report.best || !counts ? 0 : at.evaluations_since_best + 1;
+}
+
+// Waits for the evaluation and logs it, and then the lines of the steps behind it.
+void Trainer::State::log_evaluation(const TrainingHooks& hooks) {
+  const std::vector<StepReport> later = std::exchange(pending_->later, {});
+  try {
+    pending_->report = pending_->result.get();
+  } catch (...) {
+    pending_.reset();
+    for (const StepReport& line : later) log(line, hooks);
+    throw;
+  }
+  log_.add(*pending_->report);
+  if (hooks.evaluation) hooks.evaluation(*pending_->report);
+  for (const StepReport& line : later) log(line, hooks);
+}
+
+void Trainer::State::log(const StepReport& report, const TrainingHooks& hooks) {
+  if (pending_ && !pending_->report) {
+    pending_->later.push_back(report);
+    if (pending_->result.wait_for(std::chrono::seconds(0)) == std::future_status::ready) log_evaluation(hooks);
+    return;
+  }
   log_.add(report);
-  if (hooks.evaluation) hooks.evaluation(report);
+  if (hooks.step) hooks.step(report);
 }
 
 void Trainer::State::save_checkpoint(const TrainingHooks& hooks) {
@@ -273,6 +359,7 @@ void Trainer::State::save_checkpoint(const TrainingHooks& hooks) {
   at.seconds = base_seconds_ + seconds_since(begin_);
   const fs::path path = file(checkpoint_name(at.step));
   write_checkpoint(path, checkpoint());
+  newest_step_ = at.step;
   constexpr std::size_t kKept = 2;
   const std::vector<fs::path> all = checkpoints_in(config.output);
   for (std::size_t i = kKept; i < all.size(); ++i) fs::remove(all[i]);
@@ -284,23 +371,23 @@ TrainingResult Trainer::State::run(const TrainingHooks& hooks) {
   base_seconds_ = at.seconds;
   reported_samples_ = at.samples;
   skipped_ = counter("train/skipped");
-  if (!config.output.empty()) {
-    io::make_folder(config.output);
-    log_ = at.step > 0 ? RunLog(file("log.jsonl"), at.step) : RunLog(file("log.jsonl"));
-    if (!config.toml.empty()) io::write_text(file("config.toml"), config.toml);
-  }
+  const RunFolder folder = config.output.empty() ? RunFolder() : open_output();
   TrainingResult result;
   const auto cancelled = [&] { return hooks.cancellation != nullptr && hooks.cancellation->flag().load(); };
   if (at.step > 0 && at.step < steps && is_due(config.evaluate_every)) begin_evaluation(hooks);
   const std::int64_t timed_step = at.step + std::min<std::int64_t>(5, steps - at.step - 1);
   while (at.step < steps && !cancelled() && !result.stopped_early) {
-    step(hooks, hooks.timings != nullptr && at.step == timed_step);
+    try {
+      step(hooks, hooks.timings != nullptr && at.step == timed_step);
+    } catch (...) {
+      end_evaluation(hooks);  // the log has all lines up to the fault
+      throw;
+    }
     if (hooks.progress) hooks.progress(at.step, steps);
     if (at.step % config.log_every == 0 || at.step == steps) {
       const StepReport line = report();
       at.loss = line.loss;
-      log_.add(line);
-      if (hooks.step) hooks.step(line);
+      log(line, hooks);
     }
     const bool evaluates = is_due(config.evaluate_every);
     if (evaluates) end_evaluation(hooks);
@@ -365,6 +452,9 @@ TrainedWeights Trainer::weights() const {
     if (state_->net.graph().find_value(name).valid()) weights.untrained.emplace_back(name, "a running statistic");
   }
   return weights;
+}
+DataSummary Trainer::data() const {
+  return state_->data_summary();
 }
 const Model& Trainer::step_model() const {
   return *state_->step_model;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "models/models.h"
+#include "train/config.h"
 #include "train/lift_weights.h"
 #include "train/modes.h"
 #include "train/schedule.h"
@@ -51,6 +52,7 @@ Model load_net(const NetOptions& options) {
 TrainingSetup::TrainingSetup(const Model& model, TrainingConfig given)
     : config(std::move(given)),
       net(std::make_shared<const ir::Graph>(separate_weights(lift_weights(inference_form(model.graph()))))) {
+  check_config(config);
   require((config.epochs > 0) != (config.steps > 0), ErrorKind::invalid_argument,
           "the length of the training is given by either train.epochs or train.steps");
   check_schedule(config.optimiser.schedule);
@@ -60,14 +62,7 @@ TrainingSetup::TrainingSetup(const Model& model, TrainingConfig given)
   make_sessions();
 }
 
-void TrainingSetup::bind_data() {
-  const ir::Graph& graph = net.graph();
-  const auto& raw = data.train->fields();
-  if (std::ranges::find(raw, config.loss.target, &Field::name) != raw.end()) {
-    const std::map<std::string, DType> types = expected_types(graph, bind_fields(graph, raw, config.loss.target));
-    data.train = converted(data.train, types);
-    if (data.test) data.test = converted(data.test, types);
-  }
+LoaderOptions TrainingSetup::loader_options() const {
   LoaderOptions options;
   options.batch = config.data.batch;
   options.shuffle = config.data.shuffle;
@@ -75,7 +70,41 @@ void TrainingSetup::bind_data() {
   options.workers = config.data.workers;
   options.batch_multiplier = config.data.batch_multiplier;
   options.mixup = config.data.mixup;
-  loader.emplace(data.train, transforms_of(config.data.prepare, config.data.augment), options);
+  return options;
+}
+
+std::unique_ptr<Loader> TrainingSetup::make_loader(int workers) const {
+  LoaderOptions options = loader_options();
+  options.workers = workers;
+  return std::make_unique<Loader>(data.train, transforms_of(config.data.prepare, config.data.augment), options);
+}
+
+DataSummary TrainingSetup::data_summary() const {
+  DataSummary summary;
+  summary.unreadable = static_cast<std::int64_t>(data.train->unreadable().size());
+  summary.samples = data.train->size() - summary.unreadable;
+  summary.left_over = loader->left_over();
+  if (!data.table) return summary;
+  for (const ColumnEncoding& column : data.table->columns)
+    summary.columns.push_back(
+        {column.column, std::string(name_of(column.kind)), column.width(), column.missing_cells, column.describe()});
+  summary.target = data.table->target;
+  summary.classes = data.table->classes;
+  return summary;
+}
+
+void TrainingSetup::bind_data() {
+  const ir::Graph& graph = net.graph();
+  const auto& raw = data.train->fields();
+  if (std::ranges::find(raw, config.loss.target, &Field::name) != raw.end()) {
+    const Binding fed = bind_fields(graph, raw, config.loss.target);
+    data.train = converted(data.train, forms_of(graph, fed, raw, config.loss));
+    if (data.test) {
+      check_test_fields(graph, fed, data.test->fields());
+      data.test = converted(data.test, forms_of(graph, fed, data.test->fields(), config.loss));
+    }
+  }
+  loader.emplace(data.train, transforms_of(config.data.prepare, config.data.augment), loader_options());
   std::vector<Field> fields = loader->fields();
   if (config.data.mixup > 0)
     std::erase_if(
@@ -83,6 +112,7 @@ void TrainingSetup::bind_data() {
   binding = bind_fields(graph, fields, config.loss.target);
   check_shapes(graph, binding, fields, config.data.batch);
   const Field& target = *std::ranges::find(fields, config.loss.target, &Field::name);
+  targets = target_range(graph, config.loss, target.shape);
   graph_options.target_type = target.dtype;
   graph_options.target_dims = {ir::Dim(config.data.batch)};
   for (const std::int64_t size : target.shape) graph_options.target_dims.emplace_back(size);
@@ -159,10 +189,26 @@ void TrainingSetup::make_sessions() {
                                  session_options(),
                                  config.data.batch,
                                  std::min(1, config.data.workers),
-                                 batch_of(net.graph()).is_known()};
+                                 batch_of(net.graph()).is_known(),
+                                 targets};
   evaluator.emplace(Model(std::make_shared<const ir::Graph>(std::move(evaluation.graph))), binding, data.test,
                     transforms_of(config.data.prepare, {}), options);
   check_test_fields(net.graph(), binding, evaluator->fields());
+  check_shapes(net.graph(), binding, evaluator->fields(), config.data.batch);
+  const Shape& learnt = field_named(loader->fields(), config.loss.target).shape;
+  const Shape& tested = field_named(evaluator->fields(), config.loss.target).shape;
+  require(learnt == tested, ErrorKind::invalid_argument,
+          "the field '{}' of a sample is {} in the test data, but {} in the training data", config.loss.target,
+          to_string(tested), to_string(learnt));
+  const Model sized = sized_net();
+  const ir::ValueInfo* prediction = prediction_of(sized.graph(), config.loss);
+  const std::optional<ir::Dims> dims = prediction == nullptr ? std::nullopt : prediction->type.dims;
+  if (!dims || !std::ranges::all_of(*dims, &ir::Dim::is_known)) return;
+  Shape shape;
+  for (const ir::Dim& dim : *dims) shape.push_back(dim.value());
+  // As the evaluation graph gives it to metrics.
+  if (config.loss.class_axis < 0 && shape.size() > 2) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  evaluator->check_metric(shape);
 }
 
 }  // namespace tessera::train

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "train/binding.h"
 #include "train/data/data_source.h"
 #include "train/data/loader.h"
+#include "train/data_faults.h"
 #include "train/evaluation.h"
 #include "train/pruning.h"
 #include "train/training_graph.h"
@@ -31,6 +33,7 @@ struct TrainingSetup {
   std::vector<std::string> parameters, reasons;                // names, and why they are trained
   std::vector<std::string> statistics;                         // names of running means and variances
   std::vector<std::pair<std::string, std::string>> untrained;  // see TrainingGraph
+  std::optional<TargetRange> targets;                          // nothing: they are not checked
   std::optional<Loader> loader;
   std::optional<Model> step_model;
   std::optional<Session> session;      // of the step
@@ -39,11 +42,15 @@ struct TrainingSetup {
   std::int64_t steps = 0, steps_per_epoch = 0;
 
   SessionOptions session_options() const;
+  DataSummary data_summary() const;
+  // Another loader of the training data, which gives the same batches.
+  std::unique_ptr<Loader> make_loader(int workers) const;
   // All batches of a training have the same sizes, which the passes are better off knowing.
   Model sized_net() const { return sized(net); }
 
  private:
   Model sized(const Model& model) const;
+  LoaderOptions loader_options() const;
   void bind_data();
   void make_sessions();
 };

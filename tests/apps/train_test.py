@@ -199,6 +199,61 @@ class Train(unittest.TestCase):
             self.assertEqual(done.stdout, "")
         self.assertEqual((self.folder / "file").read_text(), "mine")
 
+    def test_a_folder_that_holds_another_training(self):
+        config = self.config("twice", 6)
+        self.assertEqual(run("train", config).returncode, 0)
+        net = (self.folder / "twice/model.onnx").read_bytes()
+        done = self.fails(WRONG_CALL, "holds another training (its newest checkpoint is of step 6)", "train", config,
+                          "--set", "train.steps=3")
+        for way in ["--resume", "'output'", "--overwrite"]:
+            self.assertIn(way, done.stderr)
+        self.assertEqual((self.folder / "twice/model.onnx").read_bytes(), net)
+        self.assertEqual(run("train", config, "--set", "train.steps=3", "--overwrite").returncode, 0)
+        self.assertEqual(json.loads(run("eval", self.folder / "twice", "--json").stdout)["step"], 3)
+
+    def test_two_trainings_into_one_folder(self):
+        config = self.config("both", 100000)
+        child = subprocess.Popen([program.path, "train", str(config)], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL)
+        while not list((self.folder / "both").glob("checkpoint-*")) and child.poll() is None:
+            time.sleep(0.02)
+        for more in [["--overwrite"], ["--resume", self.folder / "both"]]:
+            self.fails(WRONG_CALL, "another training is writing to", "train", config, *more)
+        child.kill()
+        child.wait()
+        # The lock ends with the process.
+        step = json.loads(run("eval", self.folder / "both", "--json").stdout)["step"]
+        done = run("train", "--resume", self.folder / "both", "--set", f"train.steps={step + 1}", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_goes_on_and_evaluates_from_any_folder(self):
+        config = self.folder / "relative.toml"
+        config.write_text(CONFIG.format(output="relative", data="data.npz", steps=6))
+        self.assertEqual(run("train", config.name, cwd=self.folder).returncode, 0)
+        with tempfile.TemporaryDirectory() as elsewhere:
+            done = run("eval", self.folder / "relative", cwd=elsewhere)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run("train", "--resume", self.folder / "relative", "--set", "train.steps=8", cwd=elsewhere)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            # Into another folder where that is asked for; the old one stays as it is.
+            done = run("train", "--resume", self.folder / "relative", "--set", "train.steps=9", "--set", "output=new",
+                       "--json", cwd=elsewhere)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["output"], "new")
+            lines = (pathlib.Path(elsewhere) / "new/log.jsonl").read_text().splitlines()
+            self.assertEqual([json.loads(line)["step"] for line in lines if "learning_rate" in line],
+                             list(range(1, 10)))
+            self.assertEqual(json.loads(run("eval", pathlib.Path(elsewhere) / "new", "--json").stdout)["step"], 9)
+        self.assertEqual(json.loads(run("eval", self.folder / "relative", "--json").stdout)["step"], 8)
+
+    def test_numbers_that_are_not_finite(self):
+        self.fails(WRONG_CALL, "optimiser.learning_rate is inf, expected a finite number", "train",
+                   self.config("infinite"), "--set", "optimiser.learning_rate=inf")
+
+    def test_a_metric_that_does_not_fit(self):
+        self.fails(WRONG_CALL, "auc: the target", "train", self.config("unfit"), "--set", "train.metric=auc")
+        self.assertFalse((self.folder / "unfit").exists())
+
     def test_a_full_disk(self):
         def no_room():
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

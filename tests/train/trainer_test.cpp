@@ -11,74 +11,14 @@
 #include "support/temporary_folder.h"
 #include "tessera/train.h"
 #include "train/checkpoint.h"
+#include "train/trainer_support.h"
 
 namespace tessera::train::trainer_test {
 namespace {
 
 using test::expect_error_containing;
 
-constexpr std::int64_t kSamples = 96, kClasses = 3, kFeatures = 8;
-
-// Classes that lie around three centres.
-std::map<std::string, Tensor> clusters(std::uint64_t seed) {
-  Tensor x = test::random_tensor(DType::f32, {kSamples, kFeatures}, seed, -1, 1), y(DType::i64, {kSamples});
-  const Tensor centres = test::random_tensor(DType::f32, {kClasses, kFeatures}, 77, -1, 1);
-  for (std::int64_t i = 0; i < kSamples; ++i) {
-    y.mutable_data<std::int64_t>()[i] = i % kClasses;
-    for (std::int64_t k = 0; k < kFeatures; ++k)
-      x.mutable_data<float>()[i * kFeatures + k] += 2 * centres.data<float>()[i % kClasses * kFeatures + k];
-  }
-  return {{"x", x}, {"y", y}};
-}
-
-// x -> Gemm -> Relu -> Gemm -> logits, any batch
-Model two_layers(std::int64_t width = 16) {
-  ir::Graph graph;
-  ops::GraphBuilder builder(graph);
-  const ir::ValueId x =
-      graph.add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("batch"), kFeatures}));
-  const auto weight = [&](const char* name, const Shape& shape, std::uint64_t seed) {
-    return graph.add_constant(test::random_tensor(DType::f32, shape, seed, -0.5, 0.5), name);
-  };
-  const ir::ValueId hidden =
-      builder.add("Relu", {builder.add("Gemm", {x, weight("w1", {kFeatures, width}, 1), weight("b1", {width}, 2)})});
-  const ir::ValueId logits =
-      builder.add("Gemm", {hidden, weight("w2", {width, kClasses}, 3), weight("b2", {kClasses}, 4)});
-  graph.value(logits).name = "logits";
-  graph.add_output(logits);
-  return Model(std::make_shared<const ir::Graph>(std::move(graph)));
-}
-
-TrainingConfig small() {
-  TrainingConfig config;
-  config.data.train_arrays = clusters(1);
-  config.data.test_arrays = clusters(2);
-  config.data.batch = 16;
-  config.data.workers = 1;
-  config.optimiser.name = "adam";
-  config.optimiser.learning_rate = 0.01;
-  config.steps = 60;
-  config.log_every = 1;
-  config.seed = 5;
-  return config;
-}
-
-// Every variable of a checkpoint, byte for byte.
-void expect_same_state(const Checkpoint& a, const Checkpoint& b) {
-  ASSERT_EQ(a.variables.size(), b.variables.size());
-  EXPECT_EQ(a.step, b.step);
-  for (const auto& [name, value] : a.variables) {
-    const Tensor& other = b.variables.at(name);
-    ASSERT_EQ(value.bytes(), other.bytes()) << name;
-    EXPECT_EQ(std::memcmp(value.raw(), other.raw(), static_cast<std::size_t>(value.bytes())), 0) << name;
-  }
-}
-
-Checkpoint state_of(const Trainer& trainer, const test::TemporaryFolder& folder) {
-  const std::string path = (folder.path() / "state.npz").string();
-  trainer.save(path);
-  return read_checkpoint(path);
-}
+using namespace test_training;
 
 TEST(Trainer, LearnsAndReports) {
   Trainer trainer(two_layers(), small());
@@ -255,7 +195,8 @@ TEST(Trainer, NamesTheFirstTensorThatIsNotFinite) {
   TrainingConfig config = small();
   config.data.train_arrays.at("x").mutable_data<float>()[3 * kFeatures + 1] = NAN;
   Trainer trainer(two_layers(), config);
-  expect_error_containing(ErrorKind::failed, "the data: input 'x' is nan at [", [&] { trainer.run(); });
+  expect_error_containing(ErrorKind::failed, "the data: input 'x' is nan at [1] in the training data sample 3",
+                          [&] { trainer.run(); });
   config = small();
   config.optimiser.name = "sgd";
   config.optimiser.learning_rate = 1e30;
@@ -334,6 +275,17 @@ TEST(Trainer, SaysWhatDoesNotFit) {
   config = small();
   config.metric = "beauty";
   refuses("beauty", config);
+  config.metric = "auc";
+  refuses("auc: the target [16] does not fit one score a sample, [16, 3]", config);
+  config = small();
+  config.data.hold_out = 0.2;
+  refuses("data.hold_out is 0.2, but there are test data too", config);
+  config = small();
+  config.data.height = 32;
+  refuses("data.height is 32 and data.width 0; expected both", config);
+  config = small();
+  config.data.target_column = "price";
+  refuses("data.target_column is for tables (.csv, .tsv), but data.train is given as arrays", config);
 }
 
 // What a device of its own computes while the host goes on is recorded once and replayed.

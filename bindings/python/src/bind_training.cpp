@@ -44,6 +44,29 @@ nb::dict evaluation_dict(const EvaluationReport& report) {
   result["loss"] = report.loss;
   result["samples"] = report.samples;
   result["best"] = report.best;
+  result["skipped_samples"] = report.skipped_samples;
+  return result;
+}
+
+nb::dict data_dict(const DataSummary& data) {
+  nb::dict result;
+  result["samples"] = data.samples;
+  result["unreadable"] = data.unreadable;
+  result["left_over"] = data.left_over;
+  nb::list columns;
+  for (const EncodedColumn& each : data.columns) {
+    nb::dict column;
+    column["name"] = python_text(each.name);
+    column["encoding"] = python_text(each.encoding);
+    column["numbers"] = each.numbers;
+    column["missing"] = each.missing;
+    column["description"] = python_text(each.description);
+    columns.append(column);
+  }
+  result["columns"] = columns;
+  nb::list classes;
+  for (const std::string& name : data.classes) classes.append(python_text(name));
+  result["classes"] = classes;
   return result;
 }
 
@@ -78,8 +101,10 @@ std::map<std::string, Tensor> arrays_from(nb::handle given) {
 }
 
 Trainer* make_trainer(nb::object model, const std::string& toml, const std::string& where,
-                      const std::vector<std::string>& settings, nb::object train_arrays, nb::object test_arrays) {
+                      const std::vector<std::string>& settings, nb::object train_arrays, nb::object test_arrays,
+                      bool overwrite) {
   TrainingConfig config = parse_training_config(toml, where, settings);
+  config.overwrite = overwrite;
   if (!train_arrays.is_none()) config.data.train_arrays = arrays_from(train_arrays);
   if (!test_arrays.is_none()) config.data.test_arrays = arrays_from(test_arrays);
   std::optional<Model> given;
@@ -135,7 +160,7 @@ nb::dict run_training(Trainer& trainer, nb::object on_step, nb::object on_evalua
 void bind_training(nb::module_& module) {
   nb::class_<Trainer>(module, "Trainer")
       .def(nb::new_(&make_trainer), "model"_a.none(), "toml"_a, "where"_a, "settings"_a, "train"_a.none(),
-           "test"_a.none())
+           "test"_a.none(), "overwrite"_a)
       .def(
           "resume",
           [](Trainer& self, nb::object path) {
@@ -151,6 +176,7 @@ void bind_training(nb::module_& module) {
              const EvaluationReport report = interruptible([&](const Cancellation*) { return self.evaluate(); });
              return evaluation_dict(report);
            })
+      .def("data", [](const Trainer& self) { return data_dict(self.data()); })
       .def("model", &Trainer::model)
       .def("step_model", [](const Trainer& self) { return self.step_model(); })
       .def("save", [](const Trainer& self, nb::object path) { self.save(path_from_python(path)); }, "path"_a);

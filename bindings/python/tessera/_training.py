@@ -38,6 +38,7 @@ class Trainer:
     it, with dotted names: {"optimiser.learning_rate": 0.1}.
     `model`: a Session or Model to train in place of the config's.
     `train` and `test`: arrays by field name, in place of files. Not for several threads at once.
+    `overwrite`: run() removes what another training wrote to the output folder; else it refuses such a folder.
 
     >>> config = {"loss": {"name": "mse", "target": "t"}, "data": {"batch": 1}, "train": {"steps": 3}}
     >>> tessera.Trainer(config, model=model, train={"x": x, "t": x[:, :4]}).run()["steps"]
@@ -52,6 +53,7 @@ class Trainer:
         train: Mapping[str, Any] | None = None,
         test: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
     ) -> None:
         if isinstance(config, Mapping):
             text, where = toml_of(config), "the configuration"
@@ -62,7 +64,7 @@ class Trainer:
         given = model.model if isinstance(model, Session) else model
         changes = [f"{key}={json.dumps(value)}" for key, value in (settings or {}).items()]
         arrays = None if train is None else dict(train), None if test is None else dict(test)
-        self._core = _core.Trainer(given, text, where, changes, *arrays)
+        self._core = _core.Trainer(given, text, where, changes, *arrays, overwrite)
 
     def run(
         self,
@@ -86,6 +88,10 @@ class Trainer:
     def evaluate(self) -> dict[str, Any]:
         """Of the test data with the weights as they are."""
         return self._core.evaluate()
+
+    def data(self) -> dict[str, Any]:
+        """What the training learns from: samples, and of a table how each column is encoded."""
+        return self._core.data()
 
     def model(self) -> _core.Model:
         """The net with the weights as they are."""

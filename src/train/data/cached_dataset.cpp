@@ -27,6 +27,7 @@ class CachedDataset : public Dataset {
   std::int64_t size() const override { return data_->size(); }
   std::string describe(std::int64_t index) const override { return data_->describe(index); }
   std::vector<std::string> class_names() const override { return data_->class_names(); }
+  std::vector<std::pair<std::int64_t, std::string>> unreadable() const override { return data_->unreadable(); }
 
  protected:
   const Dataset& data() const { return *data_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -42,10 +43,19 @@ double quantile(const std::vector<double>& sorted, double q) {
 
 void fit_numbers(ColumnEncoding& encoding, const std::vector<std::string>& cells, double clip_quantile) {
   std::vector<double> numbers;
-  for (const std::string& cell : cells) {
-    if (!cell.empty()) numbers.push_back(number_of(encoding.column, cell));
+  for (std::size_t row = 0; row < cells.size(); ++row) {
+    if (encoding.is_missing_cell(cells[row])) {
+      ++encoding.missing_cells;
+      continue;
+    }
+    try {
+      numbers.push_back(number_of(encoding.column, cells[row]));
+    } catch (const Error& error) {
+      throw CellFault(error.message(), static_cast<std::int64_t>(row));
+    }
   }
-  require(!numbers.empty(), ErrorKind::invalid_argument, "column '{}' is empty", encoding.column);
+  require(!numbers.empty(), ErrorKind::invalid_argument,
+          "column '{}' has no value in any row; name it in data.ignored_columns", encoding.column);
   std::ranges::sort(numbers);
   if (clip_quantile > 0) {
     encoding.clips = true;
@@ -86,15 +96,28 @@ std::string_view name_of(EncodingKind kind) {
   return kNames[static_cast<std::size_t>(kind)].second;
 }
 
+bool ColumnEncoding::is_missing_cell(const std::string& cell) const {
+  return is_missing(cell) || std::ranges::find(missing_words, cell) != missing_words.end();
+}
+
+bool ColumnEncoding::is_known(const std::string& cell) const {
+  return !is_categorical() || std::ranges::binary_search(categories, cell) ||
+         (missing_category && is_missing_cell(cell));
+}
+
 void ColumnEncoding::encode(const std::string& cell, float* to) const {
   if (!is_categorical()) {
-    double number = cell.empty() ? missing : number_of(column, cell);
+    double number = is_missing_cell(cell) ? missing : number_of(column, cell);
     if (clips) number = std::clamp(number, low, high);
     *to = static_cast<float>((number - offset) * scale);
     return;
   }
-  const auto found = std::ranges::lower_bound(categories, cell);
-  const bool known = found != categories.end() && *found == cell;
+  auto found = std::ranges::lower_bound(categories, cell);
+  bool known = found != categories.end() && *found == cell;
+  if (!known && missing_category && is_missing_cell(cell)) {
+    found = std::ranges::lower_bound(categories, *missing_category);
+    known = true;
+  }
   const auto place = found - categories.begin();
   if (kind == EncodingKind::ordinal) {
     *to = known ? static_cast<float>(place) : -1.0f;
@@ -104,39 +127,85 @@ void ColumnEncoding::encode(const std::string& cell, float* to) const {
   }
 }
 
+std::string ColumnEncoding::describe() const {
+  std::string text = fmt::format("{}", name_of(kind));
+  if (is_categorical()) {
+    constexpr std::size_t kShown = 5;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < std::min(kShown, categories.size()); ++i)
+      names.push_back(is_missing(categories[i]) ? fmt::format("'{}' (missing)", categories[i])
+                                                : base::printable(base::shown(categories[i])));
+    return fmt::format("{} of {} categories: {}{}", text, categories.size(), fmt::join(names, ", "),
+                       categories.size() > kShown ? ", …" : "");
+  }
+  if (kind == EncodingKind::z_score)
+    text += fmt::format(" of numbers with mean {:.6g} and deviation {:.6g}", offset, 1 / scale);
+  else if (kind == EncodingKind::min_max)
+    text += fmt::format(" of numbers from {:.6g} to {:.6g}", offset, offset + 1 / scale);
+  else text += fmt::format(" of numbers with mean {:.6g}", missing);
+  if (clips) text += fmt::format(", clipped to {:.6g} to {:.6g}", low, high);
+  if (missing_cells > 0) text += fmt::format("; {} missing values count as {:.6g}", missing_cells, missing);
+  return text;
+}
+
 ColumnEncoding fit_encoding(std::string column, EncodingKind kind, const std::vector<std::string>& cells,
-                            double clip_quantile) {
+                            double clip_quantile, const std::vector<std::string>& missing_words) {
   require(clip_quantile >= 0 && clip_quantile < 0.5, ErrorKind::invalid_argument,
           "column '{}': outliers are clipped to a quantile below 0.5, not {}", column, clip_quantile);
   ColumnEncoding encoding;
   encoding.column = std::move(column);
   encoding.kind = kind;
+  encoding.missing_words = missing_words;
   if (!encoding.is_categorical()) {
     fit_numbers(encoding, cells, clip_quantile);
     return encoding;
   }
   const std::set<std::string> categories(cells.begin(), cells.end());
-  require(categories.size() <= kMostCategories, ErrorKind::invalid_argument,
-          "column '{}' has {} different values, more than the {} that can be encoded by {}", encoding.column,
-          categories.size(), kMostCategories, name_of(kind));
+  require(
+      categories.size() <= kMostCategories, ErrorKind::invalid_argument,
+      "column '{}' has {} different values, more than the {} that can be encoded by {}; data.ignored_columns leaves "
+      "it out",
+      encoding.column, categories.size(), kMostCategories, name_of(kind));
   encoding.categories.assign(categories.begin(), categories.end());
+  std::map<std::string, std::int64_t> missing;
+  for (const std::string& cell : cells) {
+    if (encoding.is_missing_cell(cell)) ++missing[cell], ++encoding.missing_cells;
+  }
+  if (!missing.empty()) {
+    encoding.missing_category =
+        std::ranges::max_element(missing, {}, [](const auto& entry) { return entry.second; })->first;
+  }
   return encoding;
 }
 
-EncodingKind default_encoding(const std::vector<std::string>& cells) {
-  double number = 0, first = 0;
-  bool any = false, differ = false;
-  for (const std::string& cell : cells) {
-    if (cell.empty()) continue;
-    if (!parse_number(cell, number)) {
-      const std::set<std::string> categories(cells.begin(), cells.end());
-      return categories.size() <= kMostOneHot ? EncodingKind::one_hot : EncodingKind::ordinal;
+DefaultEncoding default_encoding(const std::vector<std::string>& cells, const std::vector<std::string>& missing_words) {
+  constexpr std::size_t kMostCounted = 11;  // different numbers; more are not told apart
+  constexpr std::int64_t kNumbersOfAWord = 9;
+  DefaultEncoding result;
+  ColumnEncoding missing;
+  missing.missing_words = missing_words;
+  std::set<double> different;
+  for (std::size_t row = 0; row < cells.size(); ++row) {
+    double number = 0;
+    if (missing.is_missing_cell(cells[row])) continue;
+    if (parse_number(cells[row], number)) {
+      ++result.numbers;
+      if (different.size() < kMostCounted) different.insert(number);
+    } else {
+      result.words.push_back(static_cast<std::int64_t>(row));
     }
-    differ = differ || (any && number != first);
-    if (!any) first = number;
-    any = true;
   }
-  return differ ? EncodingKind::z_score : EncodingKind::as_is;
+  result.others = static_cast<std::int64_t>(result.words.size());
+  if (result.others == 0) {
+    result.kind = different.size() > 1 ? EncodingKind::z_score : EncodingKind::as_is;
+  } else if (different.size() == kMostCounted && result.numbers >= kNumbersOfAWord * result.others) {
+    result.kind = EncodingKind::z_score;
+  } else {
+    result.words.clear();
+    const std::set<std::string> categories(cells.begin(), cells.end());
+    result.kind = categories.size() <= kMostOneHot ? EncodingKind::one_hot : EncodingKind::ordinal;
+  }
+  return result;
 }
 
 }  // namespace tessera::train

@@ -1,10 +1,12 @@
 #include "train/data/column_graph.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
 #include "ir/inline.h"
 #include "ops/gradient.h"
+#include "train/data/csv_table.h"
 
 namespace tessera::train {
 namespace {
@@ -19,11 +21,23 @@ Term encoded_number(const ColumnEncoding& column, Term cells) {
 }
 
 Term encoded_category(const ColumnEncoding& column, Term cells) {
-  std::vector<std::int64_t> places(column.categories.size());
+  std::vector<std::string> keys = column.categories;
+  std::vector<std::int64_t> places(keys.size()), values;
   std::iota(places.begin(), places.end(), std::int64_t{0});
-  const Term place = cells.apply(
-      "ai.onnx.ml::LabelEncoder",
-      {{"keys_strings", column.categories}, {"values_int64s", places}, {"default_int64", std::int64_t{-1}}});
+  values = places;
+  if (column.missing_category) {
+    const auto of_missing = std::ranges::lower_bound(column.categories, *column.missing_category);
+    for (const auto* words : {&missing_spellings(), &column.missing_words}) {
+      for (const std::string& word : *words) {
+        if (std::ranges::find(keys, word) != keys.end()) continue;
+        keys.push_back(word);
+        values.push_back(of_missing - column.categories.begin());
+      }
+    }
+  }
+  const Term place =
+      cells.apply("ai.onnx.ml::LabelEncoder",
+                  {{"keys_strings", keys}, {"values_int64s", values}, {"default_int64", std::int64_t{-1}}});
   if (column.kind == EncodingKind::ordinal) return place.cast(DType::f32);
   return place.equals(place.integers(places)).cast(DType::f32);  // [batch, 1] against [categories]
 }

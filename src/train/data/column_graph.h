@@ -7,7 +7,7 @@
 namespace tessera::train {
 
 // The model with the encoding in front of it. Its inputs are the columns by their names: numbers as f64 [batch, 1],
-// where NaN stands for an empty cell; columns of categories as strings [batch, 1]. Its outputs are the model's. What
+// where NaN stands for a missing value; columns of categories as strings [batch, 1]. Its outputs are the model's. What
 // reaches the model has the same bits as the samples of open_csv_dataset. The model must have one input, f32 [batch,
 // encoding.features()], and no variables; else Error(invalid_argument).
 ir::Graph with_raw_columns(const ir::Graph& model, const TableEncoding& encoding);

@@ -17,8 +17,9 @@ struct CsvOptions {
   bool target_is_number = false;                  // y is f32, a regression; else the class's number
   std::map<std::string, EncodingKind> encodings;  // of columns; others have their default_encoding
   std::vector<std::string> ignored;               // columns
+  std::vector<std::string> missing;               // words that stand for missing values beside the usual spellings
   double clip_quantile = 0;                       // of outliers, see fit_encoding
-  char separator = ',';
+  char separator = 0;                             // 0: found out, see read_csv
 };
 
 // How a table becomes the fields x f32 [features] and y (i64 [] or f32 [1]).
@@ -31,13 +32,14 @@ struct TableEncoding {
   std::int64_t features() const;
 };
 
-// Learns from a table. Throws Error(invalid_argument) for unknown columns, as fit_encoding does, and for a target with
-// an empty cell.
+// Learns from a table. Warns of cells that are no numbers in columns where most are, and of a column without a name
+// that counts the rows, which is left out. Throws Error(invalid_argument), naming file, line and column, for unknown
+// columns, other columns without a name, as fit_encoding does, and for a target without values.
 TableEncoding fit_table(const std::filesystem::path& path, const CsvOptions& options);
 
-// The rows under an encoding that was learnt from the training data. A row with a cell that cannot be encoded, a class
-// that is unknown or another number of cells is an error of its sample.
+// The rows under an encoding that was learnt from the training data. A row with a cell that cannot be encoded, a target
+// that is missing or unknown, or another number of cells cannot be read (Dataset::unreadable).
 std::unique_ptr<Dataset> open_csv_dataset(const std::filesystem::path& path, const TableEncoding& encoding,
-                                          char separator = ',');
+                                          char separator = 0);
 
 }  // namespace tessera::train

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <type_traits>
 
 #include "base/error.h"
 #include "io/file.h"
@@ -28,6 +27,16 @@ class Subset final : public Dataset {
   void read(std::int64_t index, std::span<std::byte* const> to) const override { data_->read(at(index), to); }
   std::string describe(std::int64_t index) const override { return data_->describe(at(index)); }
   std::vector<std::string> class_names() const override { return data_->class_names(); }
+  std::vector<std::pair<std::int64_t, std::string>> unreadable() const override {
+    std::map<std::int64_t, std::string> all;
+    for (auto& [index, reason] : data_->unreadable()) all.emplace(index, std::move(reason));
+    std::vector<std::pair<std::int64_t, std::string>> own;
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      const auto found = all.find(samples_[i]);
+      if (found != all.end()) own.emplace_back(static_cast<std::int64_t>(i), found->second);
+    }
+    return own;
+  }
   std::int64_t memory_bytes() const override { return data_->memory_bytes(); }
 
  private:
@@ -52,6 +61,16 @@ std::unique_ptr<Dataset> made_by(const SampleSource& source, const char* name) {
   return make_callback_dataset(std::move(fields), source.size, source.read, name);
 }
 
+enum class DataKind : std::uint8_t { arrays, table, text, idx, pictures, cifar };
+
+DataKind kind_of(const std::string& path) {
+  const std::string ending = fs::path(path).extension().string();
+  if (fs::is_directory(path)) return is_cifar(path) ? DataKind::cifar : DataKind::pictures;
+  if (ending == ".npz") return DataKind::arrays;
+  if (ending == ".csv" || ending == ".tsv") return DataKind::table;
+  return ending == ".txt" ? DataKind::text : DataKind::idx;
+}
+
 // Opens what a path names; keeps what is learnt from training data.
 class Opener {
  public:
@@ -59,14 +78,24 @@ class Opener {
 
   std::unique_ptr<Dataset> open(const std::string& path, const std::string& labels, bool is_test) {
     require(fs::exists(path), ErrorKind::not_found, "data.{}: there is no '{}'", is_test ? "test" : "train", path);
-    const std::string ending = fs::path(path).extension().string();
-    if (fs::is_directory(path)) return is_cifar(path) ? open_cifar_dataset(path, is_test) : open_folder(path, is_test);
-    if (ending == ".npz") return open_npz_dataset(path);
-    if (ending == ".csv") return open_table(path);
-    if (ending == ".txt") return open_text(path);
-    require(!labels.empty(), ErrorKind::invalid_argument,
-            "data.{}: '{}' is no .npz, .csv or .txt file and no folder; of an IDX file {}_labels must be given too",
-            is_test ? "test" : "train", path, is_test ? "test" : "train");
+    switch (kind_of(path)) {
+      case DataKind::cifar:
+        return open_cifar_dataset(path, is_test);
+      case DataKind::pictures:
+        return open_folder(path, is_test);
+      case DataKind::arrays:
+        return open_npz_dataset(path);
+      case DataKind::table:
+        return open_table(path);
+      case DataKind::text:
+        return open_text(path);
+      case DataKind::idx:
+        break;
+    }
+    require(
+        !labels.empty(), ErrorKind::invalid_argument,
+        "data.{}: '{}' is no .npz, .csv, .tsv or .txt file and no folder; of an IDX file {}_labels must be given too",
+        is_test ? "test" : "train", path, is_test ? "test" : "train");
     return open_idx_dataset(path, labels);
   }
 
@@ -85,13 +114,17 @@ class Opener {
       csv.target_is_number = options_.target_is_number;
       for (const auto& [column, kind] : options_.encodings) csv.encodings[column] = encoding_kind(kind);
       csv.ignored = options_.ignored_columns;
+      csv.missing = options_.missing_values;
+      csv.separator = separator();
       csv.clip_quantile = options_.clip_quantile;
       require(!csv.target.empty(), ErrorKind::invalid_argument,
               "data.target_column is missing: which column of '{}' is to be predicted", path.string());
       source_.table = fit_table(path, csv);
     }
-    return open_csv_dataset(path, *source_.table);
+    return open_csv_dataset(path, *source_.table, separator());
   }
+
+  char separator() const { return options_.separator.empty() ? '\0' : options_.separator[0]; }
 
   std::unique_ptr<Dataset> open_text(const fs::path& path) {
     const std::string text = text_of(path);
@@ -105,6 +138,38 @@ class Opener {
   DataSource& source_;
   std::vector<std::string> classes_;
 };
+
+// Throws for options that would be ignored.
+void check_used(const TrainingData& data) {
+  const bool has_test = !data.test.empty() || !data.test_arrays.empty() || data.test_source.has_value();
+  require(data.hold_out == 0 || !has_test, ErrorKind::invalid_argument,
+          "data.hold_out is {}, but there are test data too (data.test); leave out one of the two", data.hold_out);
+  require((data.height > 0) == (data.width > 0), ErrorKind::invalid_argument,
+          "data.height is {} and data.width {}; expected both, or neither for the size of the first picture",
+          data.height, data.width);
+  const bool from_file = data.train_arrays.empty() && !data.train_source;
+  if (from_file && !fs::exists(data.train)) return;  // opening it says so
+  const DataKind kind = from_file ? kind_of(data.train) : DataKind::arrays;
+  const TrainingData otherwise;
+  const auto check = [&](bool given, const char* key, DataKind needed, const char* what) {
+    require(!given || kind == needed, ErrorKind::invalid_argument, "data.{} is for {}, but data.train is {}", key, what,
+            from_file ? "'" + data.train + "'" : "given as arrays or a function");
+  };
+  constexpr const char *kTable = "tables (.csv, .tsv)", *kText = "texts (.txt)";
+  check(data.height > 0, "height", DataKind::pictures, "folders of pictures");
+  check(!data.target_column.empty(), "target_column", DataKind::table, kTable);
+  check(data.target_is_number, "target_is_number", DataKind::table, kTable);
+  check(!data.encodings.empty(), "encodings", DataKind::table, kTable);
+  check(!data.ignored_columns.empty(), "ignored_columns", DataKind::table, kTable);
+  check(data.clip_quantile > 0, "clip_quantile", DataKind::table, kTable);
+  check(!data.separator.empty(), "separator", DataKind::table, kTable);
+  check(!data.missing_values.empty(), "missing_values", DataKind::table, kTable);
+  check(data.tokens != otherwise.tokens, "tokens", DataKind::text, kText);
+  check(data.task != otherwise.task, "task", DataKind::text, kText);
+  check(data.length != otherwise.length, "length", DataKind::text, kText);
+  check(data.vocabulary != otherwise.vocabulary, "vocabulary", DataKind::text, kText);
+  check(!data.train_labels.empty(), "train_labels", DataKind::idx, "IDX files");
+}
 
 // The same samples whatever the seed of the training is, so that results of several seeds can be compared.
 void hold_out(DataSource& source, double share) {
@@ -127,89 +192,10 @@ std::shared_ptr<const Dataset> cached(std::shared_ptr<const Dataset> data, const
   return data;
 }
 
-template <typename From>
-void convert_elements(const std::byte* from, std::byte* to, std::int64_t count, DType target) {
-  const auto* in = reinterpret_cast<const From*>(from);
-  if (target == DType::f32) {
-    const float scale = std::is_same_v<From, std::uint8_t> ? 1.0f / 255 : 1.0f;
-    for (std::int64_t i = 0; i < count; ++i) reinterpret_cast<float*>(to)[i] = static_cast<float>(in[i]) * scale;
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) reinterpret_cast<std::int64_t*>(to)[i] = static_cast<std::int64_t>(in[i]);
-  }
-}
-
-using Convert = void (*)(const std::byte*, std::byte*, std::int64_t, DType);
-
-Convert conversion_of(DType type, DType target) {
-  if (target == DType::f32 && type == DType::f64) return convert_elements<double>;
-  if (target != DType::f32 && target != DType::i64) return nullptr;
-  switch (type) {
-    case DType::u8:
-      return convert_elements<std::uint8_t>;
-    case DType::i8:
-      return convert_elements<std::int8_t>;
-    case DType::u16:
-      return convert_elements<std::uint16_t>;
-    case DType::i16:
-      return convert_elements<std::int16_t>;
-    case DType::u32:
-      return convert_elements<std::uint32_t>;
-    case DType::i32:
-      return convert_elements<std::int32_t>;
-    case DType::i64:
-      return convert_elements<std::int64_t>;
-    case DType::boolean:
-      return convert_elements<bool>;
-    default:
-      return nullptr;
-  }
-}
-
-class Converted final : public Dataset {
- public:
-  Converted(std::shared_ptr<const Dataset> data, const std::map<std::string, DType>& expected)
-      : data_(std::move(data)), fields_(data_->fields()), conversions_(fields_.size()) {
-    for (std::size_t i = 0; i < fields_.size(); ++i) {
-      const auto found = expected.find(fields_[i].name);
-      if (found == expected.end() || found->second == fields_[i].dtype) continue;
-      conversions_[i] = conversion_of(fields_[i].dtype, found->second);
-      require(conversions_[i] != nullptr, ErrorKind::invalid_argument, "the data's field '{}' is {}, expected {}",
-              fields_[i].name, name_of(fields_[i].dtype), name_of(found->second));
-      fields_[i].dtype = found->second;
-    }
-  }
-
-  const std::vector<Field>& fields() const override { return fields_; }
-  std::int64_t size() const override { return data_->size(); }
-  std::string describe(std::int64_t index) const override { return data_->describe(index); }
-  std::vector<std::string> class_names() const override { return data_->class_names(); }
-  std::int64_t memory_bytes() const override { return data_->memory_bytes(); }
-
-  void read(std::int64_t index, std::span<std::byte* const> to) const override {
-    const std::vector<Field>& given = data_->fields();
-    std::vector<std::vector<std::byte>> scratch(fields_.size());
-    std::vector<std::byte*> buffers(to.begin(), to.end());
-    for (std::size_t i = 0; i < fields_.size(); ++i) {
-      if (conversions_[i] == nullptr) continue;
-      scratch[i].resize(static_cast<std::size_t>(given[i].bytes()));
-      buffers[i] = scratch[i].data();
-    }
-    data_->read(index, buffers);
-    for (std::size_t i = 0; i < fields_.size(); ++i) {
-      if (conversions_[i] != nullptr)
-        conversions_[i](buffers[i], to[i], element_count(fields_[i].shape), fields_[i].dtype);
-    }
-  }
-
- private:
-  std::shared_ptr<const Dataset> data_;
-  std::vector<Field> fields_;
-  std::vector<Convert> conversions_;
-};
-
 }  // namespace
 
 DataSource open_data(const TrainingData& data) {
+  check_used(data);
   DataSource source;
   Opener opener(data, source);
   if (!data.train_arrays.empty()) source.train = make_array_dataset(data.train_arrays, "the training data");
@@ -224,16 +210,6 @@ DataSource open_data(const TrainingData& data) {
   source.train = cached(std::move(source.train), data.cache);
   if (source.test) source.test = cached(std::move(source.test), data.cache);
   return source;
-}
-
-std::shared_ptr<const Dataset> converted(std::shared_ptr<const Dataset> data,
-                                         const std::map<std::string, DType>& expected) {
-  const bool fits = std::ranges::all_of(data->fields(), [&](const Field& field) {
-    const auto found = expected.find(field.name);
-    return found == expected.end() || found->second == field.dtype;
-  });
-  if (fits) return data;
-  return std::make_shared<Converted>(std::move(data), expected);
 }
 
 }  // namespace tessera::train

@@ -22,10 +22,4 @@ struct DataSource {
 // Throws Error: not_found, io; invalid_argument for options that do not fit the files.
 DataSource open_data(const TrainingData& data);
 
-// Reads fields in the element types that are expected of them by name: f64 and integers become f32, u8 too, divided by
-// 255; integers become i64. Fields that nobody expects anything of stay. Throws Error(invalid_argument) where a field
-// has no such form.
-std::shared_ptr<const Dataset> converted(std::shared_ptr<const Dataset> data,
-                                         const std::map<std::string, DType>& expected);
-
 }  // namespace tessera::train

@@ -6,8 +6,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tessera/error.h"
 #include "tessera/tensor.h"
 
 namespace tessera::train {
@@ -22,6 +24,13 @@ struct Field {
   std::int64_t bytes() const { return byte_count(dtype, shape); }
 };
 
+// A fault that no other sample can make up for, such as a number that its type cannot hold: it ends the training, where
+// other errors of Dataset::read leave the sample out.
+class DataFault : public Error {
+ public:
+  using Error::Error;
+};
+
 // Pictures are planar, [channels, height, width], in f32; a source of bytes divides them by 255.
 class Dataset {
  public:
@@ -33,6 +42,8 @@ class Dataset {
   virtual void read(std::int64_t index, std::span<std::byte* const> to) const = 0;
   // What a user would call the sample: "cats/17.png", "table.csv line 12".
   virtual std::string describe(std::int64_t index) const = 0;
+  // Samples that are known to be unreadable before they are read, in ascending order, and why: read() throws for them.
+  virtual std::vector<std::pair<std::int64_t, std::string>> unreadable() const { return {}; }
   // Names of the classes in the order of their numbers, where the source has names.
   virtual std::vector<std::string> class_names() const { return {}; }
   // Bytes that the source keeps in memory, as it says; mapped files do not count.
@@ -40,6 +51,6 @@ class Dataset {
 };
 
 // The field of that name. Throws Error(invalid_argument) that lists the fields.
-const Field& field_named(const Dataset& data, const std::string& name);
+const Field& field_named(const std::vector<Field>& fields, const std::string& name);
 
 }  // namespace tessera::train

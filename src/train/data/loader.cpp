@@ -15,46 +15,22 @@
 #include "train/data/mixup.h"
 #include "train/data/sample_reader.h"
 #include "train/data/sampler.h"
+#include "train/data/tensor_pool.h"
 
 namespace tessera::train {
 namespace {
 
 // Keys of random numbers: the order of epochs has the seed itself.
-constexpr std::uint64_t kSampleKey = 0x9E3779B97F4A7C15, kMixupKey = 0xD1B54A32D192ED03;
+constexpr std::uint64_t kSampleKey = 0x9E3779B97F4A7C15, kMixupKey = 0xD1B54A32D192ED03,
+                        kReplacementKey = 0x8CB92BA72F3D8DD7;
 
-// Memory of batches that nobody uses any more, for the next ones: fresh memory costs a page fault every 4 KiB.
-class TensorPool : public std::enable_shared_from_this<TensorPool> {
- public:
-  Tensor take(DType type, const Shape& shape) {
-    const std::int64_t bytes = byte_count(type, shape);
-    std::optional<Tensor> storage;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = std::ranges::find(idle_, bytes, &Tensor::bytes);
-      if (found != idle_.end()) {
-        storage = std::move(*found);
-        idle_.erase(found);
-      }
-    }
-    if (!storage) storage = Tensor(DType::u8, {bytes});
-    void* data = storage->mutable_raw();
-    const std::shared_ptr<const void> owner(data, [pool = weak_from_this(), kept = *storage](const void*) {
-      if (const std::shared_ptr<TensorPool> alive = pool.lock()) alive->give_back(kept);
-    });
-    return Tensor(type, shape, data, owner);
-  }
-
- private:
-  static constexpr std::size_t kMostIdle = 64;
-
-  void give_back(const Tensor& storage) {
-    const std::lock_guard lock(mutex_);
-    if (idle_.size() < kMostIdle) idle_.push_back(storage);
-  }
-
-  std::mutex mutex_;
-  std::vector<Tensor> idle_;
-};
+// A view of the first rows.
+Tensor first_rows(const Tensor& tensor, std::int64_t rows) {
+  Shape shape = tensor.shape();
+  shape[0] = rows;
+  const auto kept = std::make_shared<Tensor>(tensor);
+  return Tensor(tensor.dtype(), std::move(shape), kept->mutable_raw(), kept);
+}
 
 // What a worker makes at a time: `multiplier` batches, or those that are left of the epoch.
 struct Unit {
@@ -76,6 +52,8 @@ class Loader::State {
     for (const Field& field : fields_) sample_bytes_ += field.bytes();
     const std::int64_t unit_bytes =
         std::max<std::int64_t>(1, sample_bytes_ * options_.batch * options_.batch_multiplier);
+    find_readable();
+    check_size();
     units_ahead_ = std::clamp<std::int64_t>(options_.max_ahead_bytes / unit_bytes, 2, 2 * options_.workers + 2);
   }
 
@@ -84,8 +62,10 @@ class Loader::State {
   const std::vector<Field>& fields() const { return fields_; }
 
   std::int64_t batches_per_epoch() const {
-    return options_.drop_last ? data_->size() / options_.batch : (data_->size() + options_.batch - 1) / options_.batch;
+    return options_.drop_last ? size() / options_.batch : (size() + options_.batch - 1) / options_.batch;
   }
+  std::int64_t left_over() const { return options_.drop_last ? size() % options_.batch : 0; }
+  std::string describe(std::int64_t index) const { return data_->describe(index); }
 
   Batch next() {
     if (current_.empty()) take_unit();
@@ -134,8 +114,30 @@ class Loader::State {
     check(options_.batch_multiplier > 0 && options_.batch_multiplier <= 1024, "the batch multiplier",
           options_.batch_multiplier, "1 to 1024");
     check(options_.mixup >= 0 && std::isfinite(options_.mixup), "mixup", options_.mixup, "a number of at least 0");
-    require(batches_per_epoch() > 0, ErrorKind::invalid_argument, "the data have {} samples, too few for a batch of {}",
-            data_->size(), options_.batch);
+  }
+
+  void check_size() const {
+    if (batches_per_epoch() > 0) return;
+    const std::int64_t unreadable = data_->size() - size();
+    require(data_->size() == 0 || size() > 0, ErrorKind::invalid_argument,
+            "none of the {} samples can be read; the first one: {}", data_->size(),
+            unreadable > 0 ? skipped_.reasons().front() : "(no reason)");
+    fail(ErrorKind::invalid_argument, "the data have {} samples{}, too few for a batch of {}", size(),
+         unreadable > 0 ? fmt::format(" that can be read ({} cannot)", unreadable) : "", options_.batch);
+  }
+
+  // Samples that epochs consist of.
+  std::int64_t size() const { return data_->size() - unreadable_; }
+
+  void find_readable() {
+    const std::vector<std::pair<std::int64_t, std::string>> unreadable = data_->unreadable();
+    unreadable_ = static_cast<std::int64_t>(unreadable.size());
+    if (unreadable.empty()) return;
+    auto next = unreadable.begin();
+    for (std::int64_t i = 0; i < data_->size(); ++i) {
+      if (next == unreadable.end() || next->first != i) readable_.push_back(i);
+      else skipped_.add(i, (next++)->second);
+    }
   }
 
   std::int64_t units_per_epoch() const {
@@ -233,13 +235,22 @@ class Loader::State {
   std::shared_ptr<const std::vector<std::int64_t>> order_of(std::int64_t epoch) {
     const std::lock_guard lock(order_mutex_);
     auto& order = orders_[epoch];
-    if (!order) {
-      order = std::make_shared<const std::vector<std::int64_t>>(
-          epoch_order(data_->size(), options_.shuffle, options_.seed, epoch));
-    }
+    if (!order) order = std::make_shared<const std::vector<std::int64_t>>(new_order(epoch));
     const auto kept = order;
     std::erase_if(orders_, [&](const auto& entry) { return entry.first < epoch - 1; });
     return kept;
+  }
+
+  std::vector<std::int64_t> new_order(std::int64_t epoch) const {
+    std::vector<std::int64_t> order = epoch_order(size(), options_.shuffle, options_.seed, epoch);
+    if (!options_.shuffle && left_over() > 0) {
+      const std::int64_t begin = epoch % size() * (size() - left_over()) % size();
+      std::ranges::rotate(order, order.begin() + static_cast<std::ptrdiff_t>(begin));
+    }
+    if (!readable_.empty()) {
+      for (std::int64_t& index : order) index = readable_[static_cast<std::size_t>(index)];
+    }
+    return order;
   }
 
   Unit make_unit(std::int64_t number, SampleReader& reader) {
@@ -258,20 +269,26 @@ class Loader::State {
     const std::int64_t begin = position.batch * options_.batch;
     Batch batch;
     batch.position = position;
-    batch.samples = std::min(options_.batch, data_->size() - begin);
+    const std::int64_t places = std::min(options_.batch, size() - begin);
     batch.ends_epoch = position.batch + 1 == batches_per_epoch();
     std::vector<std::byte*> buffers;
     for (const Field& field : fields_) {
       Shape shape = field.shape;
-      shape.insert(shape.begin(), batch.samples);
+      shape.insert(shape.begin(), places);
       Tensor& tensor = batch.fields[field.name] = pool_->take(field.dtype, shape);
       buffers.push_back(static_cast<std::byte*>(tensor.mutable_raw()));
     }
     std::vector<std::byte*> sample(forms_.back().size());
-    for (std::int64_t i = 0; i < batch.samples; ++i) {
+    for (std::int64_t i = 0; i < places; ++i) {
       for (std::size_t field = 0; field < sample.size(); ++field)
-        sample[field] = buffers[field] + i * fields_[field].bytes();
-      read_sample(position.epoch, begin + i, order, reader, sample);
+        sample[field] = buffers[field] + batch.samples * fields_[field].bytes();
+      const std::optional<std::int64_t> index = read_sample(position.epoch, begin + i, order, reader, sample);
+      if (!index) continue;
+      batch.indices.push_back(*index);
+      ++batch.samples;
+    }
+    if (batch.samples < places) {
+      for (auto& [name, tensor] : batch.fields) tensor = first_rows(tensor, batch.samples);
     }
     if (options_.mixup > 0) {
       const auto stream = static_cast<std::uint64_t>(position.epoch * batches_per_epoch() + position.batch);
@@ -281,17 +298,31 @@ class Loader::State {
     return batch;
   }
 
-  // The sample at this place of the epoch's order, or the next one that can be read.
-  void read_sample(std::int64_t epoch, std::int64_t place, const std::vector<std::int64_t>& order, SampleReader& reader,
-                   std::span<std::byte* const> to) {
-    const std::int64_t size = data_->size();
+  // Reads the sample at this place of the epoch's order, or what takes its place, and returns its number in the source.
+  std::optional<std::int64_t> read_sample(std::int64_t epoch, std::int64_t place,
+                                          const std::vector<std::int64_t>& order, SampleReader& reader,
+                                          std::span<std::byte* const> to) {
+    const std::int64_t size = this->size();
     const auto stream = static_cast<std::uint64_t>(epoch * size + place);
-    for (std::int64_t tried = 0; tried < size; ++tried) {
-      const std::int64_t index = order[static_cast<std::size_t>((place + tried) % size)];
-      if (reader.read(index, options_.seed ^ kSampleKey, stream, to)) return;
+    const auto reads = [&](std::int64_t at) {
+      return reader.read(order[static_cast<std::size_t>(at)], options_.seed ^ kSampleKey, stream, to);
+    };
+    if (reads(place)) return order[static_cast<std::size_t>(place)];
+    if (!options_.replace_unreadable && skipped_.count() < data_->size()) return std::nullopt;
+    // Each of the others takes the place with the same probability; a neighbour would weigh more where many in a row
+    // cannot be read.
+    constexpr int kMostDraws = 64;
+    base::Philox numbers(options_.seed ^ kReplacementKey, stream);
+    for (int drawn = 0; drawn < kMostDraws; ++drawn) {
+      const std::int64_t at = numbers.next_integer(0, size - 1);
+      if (reads(at)) return order[static_cast<std::size_t>(at)];
+    }
+    for (std::int64_t tried = 1; tried < size; ++tried) {
+      const std::int64_t at = (place + tried) % size;
+      if (reads(at)) return order[static_cast<std::size_t>(at)];
     }
     const std::vector<std::string> reasons = skipped_.reasons();
-    fail(ErrorKind::invalid_argument, "none of the {} samples can be read; the first one: {}", size,
+    fail(ErrorKind::invalid_argument, "none of the {} samples can be read; the first one: {}", data_->size(),
          reasons.empty() ? std::string("(no reason)") : reasons.front());
   }
 
@@ -300,6 +331,8 @@ class Loader::State {
   const LoaderOptions options_;
   std::vector<std::vector<Field>> forms_;  // see bind_all
   std::vector<Field> fields_;              // of a batch
+  std::vector<std::int64_t> readable_;     // numbers of samples; empty: all of them
+  std::int64_t unreadable_ = 0;            // samples that are known to be so
   std::int64_t sample_bytes_ = 0, units_ahead_ = 0;
   const std::shared_ptr<TensorPool> pool_ = std::make_shared<TensorPool>();
   SkippedSamples skipped_;
@@ -331,6 +364,12 @@ const std::vector<Field>& Loader::fields() const {
 }
 std::int64_t Loader::batches_per_epoch() const {
   return state_->batches_per_epoch();
+}
+std::int64_t Loader::left_over() const {
+  return state_->left_over();
+}
+std::string Loader::describe(std::int64_t index) const {
+  return state_->describe(index);
 }
 Batch Loader::next() {
   return state_->next();

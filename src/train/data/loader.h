@@ -18,7 +18,10 @@ struct LoaderOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;
   bool drop_last = true;  // leave out the samples of an epoch that are too few for a batch
-  int workers = 2;        // threads; 0: the thread that calls next()
+  // Whether another sample of the data, drawn at random, takes the place of one that cannot be read; else the batch is
+  // smaller, and may be empty. Samples that are known to be unreadable (Dataset::unreadable) have no place at all.
+  bool replace_unreadable = true;
+  int workers = 2;  // threads; 0: the thread that calls next()
   // Input batch multiplier: a worker makes so many batches at a time.
   std::int64_t batch_multiplier = 1;
   // Batches that are made ahead of use hold about so many bytes at most (two of them are always allowed).
@@ -37,8 +40,9 @@ struct DataPosition {
 struct Batch {
   std::map<std::string, Tensor> fields;  // [samples, shape of the field...]
   std::int64_t samples = 0;
-  DataPosition position;    // before it
-  bool ends_epoch = false;  // the next one belongs to the next epoch
+  std::vector<std::int64_t> indices;  // of the samples in their source
+  DataPosition position;              // before it
+  bool ends_epoch = false;            // the next one belongs to the next epoch
 };
 
 struct LoaderReport {
@@ -50,8 +54,9 @@ struct LoaderReport {
 };
 
 // The batches of one data set, endlessly: epoch after epoch. What is in them depends on the options' seed and the
-// position alone, not on the number of workers. A sample that cannot be read is reported once, and the next one of the
-// epoch's order that can be read takes its place. One thread uses a loader at a time.
+// position alone, not on the number of workers. A sample that cannot be read is reported once. Without shuffling, the
+// samples that are too few for a last batch (drop_last) come first in the next epoch, so that all of them have their
+// turn. One thread uses a loader at a time.
 class Loader {
  public:
   // Binds the transforms. Throws Error(invalid_argument) for options out of range, for data with fewer samples than a
@@ -63,6 +68,10 @@ class Loader {
 
   const std::vector<Field>& fields() const;  // of a sample in a batch
   std::int64_t batches_per_epoch() const;
+  // Samples of an epoch that no batch of it has.
+  std::int64_t left_over() const;
+  // What a user would call a sample, by its number in Batch::indices.
+  std::string describe(std::int64_t index) const;
 
   // Waits for the next batch. Throws Error when no sample of the data can be read.
   Batch next();

@@ -77,6 +77,9 @@ bool SampleReader::read(std::int64_t index, std::uint64_t seed, std::uint64_t st
     base::Philox numbers(seed, stream);
     read_and_transform(index, numbers, to);
     return true;
+  } catch (DataFault& fault) {
+    fault.add_context(data_.describe(index));
+    throw;
   } catch (const Error& error) {
     skipped_.add(index, fmt::format("{}: {}", data_.describe(index), error.what()));
   }

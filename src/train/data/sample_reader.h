@@ -38,6 +38,7 @@ class SampleReader {
                SkippedSamples& skipped);
 
   // Writes the sample to a buffer a field. When it cannot be read, adds it to the skipped ones and returns false.
+  // Throws DataFault.
   bool read(std::int64_t index, std::uint64_t seed, std::uint64_t stream, std::span<std::byte* const> to);
 
  private:

@@ -31,12 +31,12 @@ TEST(ArrayDataset, RowsOfAnArchiveAreSamples) {
   io::write_npz(folder / "d.npz", {{"x", x}, {"y", y}});
   const auto data = open_npz_dataset(folder / "d.npz");
   ASSERT_EQ(data->size(), 5);
-  EXPECT_EQ(field_named(*data, "x").shape, (Shape{2, 3}));
+  EXPECT_EQ(field_named(data->fields(), "x").shape, (Shape{2, 3}));
   const std::vector<Tensor> sample = read_sample(*data, 3);
   EXPECT_EQ(std::memcmp(sample[0].raw(), x.data<float>() + 3 * 6, 6 * sizeof(float)), 0);
   EXPECT_EQ(sample[1].data<std::int64_t>()[0], 1);
   expect_error_containing(ErrorKind::invalid_argument, "no field 'z'; their fields are 'x', 'y'",
-                          [&] { field_named(*data, "z"); });
+                          [&] { field_named(data->fields(), "z"); });
 }
 
 TEST(ArrayDataset, RefusesArraysThatAreNoSamples) {

@@ -32,9 +32,64 @@ TEST(CsvTable, NotesRowsOfAnotherLength) {
   test::write_text_file(folder / "t.csv", "a;b\n1;2\n3\n4;5;6\n7;8\n");
   const CsvTable table = read_csv(folder / "t.csv", ';');
   EXPECT_EQ(table.rows(), 2);
-  EXPECT_EQ(table.row_numbers, (std::vector<std::int64_t>{2, 5}));
+  EXPECT_EQ(table.lines, (std::vector<std::int64_t>{2, 5}));
   ASSERT_EQ(table.faulty_rows.size(), 2u);
-  EXPECT_EQ(table.faulty_rows[0], "row 3 has 1 cells, expected 2");
+  EXPECT_EQ(table.faulty_rows[0].line, 3);
+  EXPECT_EQ(table.faulty_rows[0].fault, "1 cells, expected 2");
+}
+
+TEST(CsvTable, CountsLinesAndNotRows) {
+  const test::TemporaryFolder folder;
+  test::write_text_file(folder / "t.csv", "a,b\n\n1,\"two\nlines\"\n\n\"x\ny\",2\n3\n4,5");
+  const CsvTable table = read_csv(folder / "t.csv");
+  EXPECT_EQ(table.lines, (std::vector<std::int64_t>{3, 6, 9}));
+  ASSERT_EQ(table.faulty_rows.size(), 1u);
+  EXPECT_EQ(table.faulty_rows[0].line, 8);
+}
+
+TEST(CsvTable, FindsOutTheSeparator) {
+  const test::TemporaryFolder folder;
+  const auto names_of = [&](const std::string& text, const char* file = "t.csv") {
+    test::write_text_file(folder / file, text);
+    return read_csv(folder / file).names;
+  };
+  const std::vector<std::string> expected = {"a", "b, c"};
+  EXPECT_EQ(names_of("a;b, c\n1,5;2,5\n3,5;4,5\n"), expected);
+  EXPECT_EQ(names_of("a\tb, c\n1,5\t2\n"), expected);
+  EXPECT_EQ(names_of("a|b, c\r\n1|2\r\n"), expected);
+  EXPECT_EQ(names_of("sep=;\r\na;\"b, c\"\r\n1;2\r\n"), expected);
+  EXPECT_EQ(names_of("a,\"b, c\"\n1;2;3,4\n"), expected);
+  EXPECT_EQ(names_of("a\n1\n"), (std::vector<std::string>{"a"}));
+  EXPECT_EQ(names_of("a b\t\"b, c\"\n", "t.tsv"), (std::vector<std::string>{"a b", "b, c"}));
+}
+
+TEST(CsvTable, ReadsDecimalCommas) {
+  const test::TemporaryFolder folder;
+  test::write_text_file(folder / "t.csv", "a;b;c;d\n1,5;1.234,5;1.5;x, y\n-2;1.000;2.25;1,5 kg\nNA;3,25e2;3;z\n");
+  const CsvTable table = read_csv(folder / "t.csv");
+  EXPECT_EQ(table.columns[0], (std::vector<std::string>{"1.5", "-2", "NA"}));
+  EXPECT_EQ(table.columns[1], (std::vector<std::string>{"1234.5", "1000", "3.25e2"}));
+  EXPECT_EQ(table.columns[2], (std::vector<std::string>{"1.5", "2.25", "3"}));
+  EXPECT_EQ(table.columns[3], (std::vector<std::string>{"x, y", "1,5 kg", "z"}));
+}
+
+TEST(CsvTable, ASeparatorAtTheEndOfEachLineMakesNoCell) {
+  const test::TemporaryFolder folder;
+  test::write_text_file(folder / "t.csv", "a,b\n1,2,\n3,4,\n");
+  const CsvTable table = read_csv(folder / "t.csv");
+  EXPECT_EQ(table.rows(), 2);
+  EXPECT_TRUE(table.faulty_rows.empty());
+}
+
+TEST(CsvTable, KnowsTheUsualSpellingsOfMissingValues) {
+  for (const char* cell :
+       {"", " ", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?", "-", "#N/A", "<NA>", " NA "})
+    EXPECT_TRUE(is_missing(cell)) << cell;
+  for (const char* cell : {"0", "-1", "1.5", "no", "Nancy", "unknown", "-x", "n", "1.#", "North"})
+    EXPECT_FALSE(is_missing(cell)) << cell;
+  EXPECT_TRUE(is_missing_class("NA"));
+  EXPECT_FALSE(is_missing_class("None"));
+  EXPECT_FALSE(is_missing_class("-"));
 }
 
 TEST(CsvTable, RefusesWhatIsNoTable) {
@@ -42,7 +97,17 @@ TEST(CsvTable, RefusesWhatIsNoTable) {
   test::write_text_file(folder / "e.csv", "");
   expect_error_containing(ErrorKind::invalid_argument, "is empty", [&] { read_csv(folder / "e.csv"); });
   test::write_text_file(folder / "q.csv", "a,b\n1,\"never ends\n");
-  expect_error_containing(ErrorKind::invalid_argument, "quoted cell", [&] { read_csv(folder / "q.csv"); });
+  const auto refuses = [&](const char* text, const std::string& content) {
+    test::write_text_file(folder / "q.csv", content);
+    expect_error_containing(ErrorKind::invalid_argument, text, [&] { read_csv(folder / "q.csv"); });
+  };
+  refuses("ends inside of a quoted cell of the row that begins in line 2", "a,b\n1,\"never ends\n\n");
+  refuses("q.csv' line 3, character ", "a,b\n1,2\n5\" pipe,2\n");
+  refuses("a quote inside of a cell", "a,b\n1,2\n5\" pipe,2\n");
+  refuses("the columns 1 and 3 are both named 'a'", "a,b,a\n1,2,3\n");
+  refuses("is in UTF-16, expected UTF-8", std::string("\xFF\xFE\x61\x00", 4));
+  refuses("holds zero bytes", std::string("a,b\n1,\0\n", 8));
+  refuses("line 2: not in UTF-8; convert the file", "a,b\nM\xFCller,2\n");
 }
 
 TEST(ColumnEncoding, NumbersAreScaledByWhatTheTrainingDataHave) {
@@ -92,13 +157,56 @@ TEST(ColumnEncoding, RefusesWhatItCannotEncode) {
                           [] { fit_encoding("c", EncodingKind::z_score, {"1", "red"}); });
   expect_error_containing(ErrorKind::invalid_argument, "has the same value in all rows",
                           [] { fit_encoding("c", EncodingKind::min_max, {"2", "2"}); });
-  expect_error_containing(ErrorKind::invalid_argument, "holds 'nan', which is not finite",
-                          [] { fit_encoding("c", EncodingKind::as_is, {"nan"}); });
+  expect_error_containing(ErrorKind::invalid_argument, "holds 'inf', which is not finite",
+                          [] { fit_encoding("c", EncodingKind::as_is, {"inf"}); });
+  expect_error_containing(ErrorKind::invalid_argument, "column 'c' has no value in any row",
+                          [] { fit_encoding("c", EncodingKind::as_is, {"nan", ""}); });
   expect_error_containing(ErrorKind::invalid_argument, "there are as_is, min_max, z_score, one_hot and ordinal",
                           [] { encoding_kind("hot"); });
-  EXPECT_EQ(default_encoding({"1", "2", ""}), EncodingKind::z_score);
-  EXPECT_EQ(default_encoding({"1", "1"}), EncodingKind::as_is);
-  EXPECT_EQ(default_encoding({"1", "x"}), EncodingKind::one_hot);
+  EXPECT_EQ(default_encoding({"1", "2", ""}).kind, EncodingKind::z_score);
+  EXPECT_EQ(default_encoding({"1", "2", "NA", "?", "null"}).kind, EncodingKind::z_score);
+  EXPECT_EQ(default_encoding({"1", "1"}).kind, EncodingKind::as_is);
+  EXPECT_EQ(default_encoding({"1", "x"}).kind, EncodingKind::one_hot);
+  EXPECT_EQ(default_encoding({"1", "2", "mistake"}, {"mistake"}).kind, EncodingKind::z_score);
+}
+
+TEST(ColumnEncoding, AMissingValueOfANumberCountsAsTheMean) {
+  const ColumnEncoding encoding = fit_encoding("c", EncodingKind::z_score, {"1", "NA", "3", "gone", "5"}, 0, {"gone"});
+  EXPECT_EQ(encoding.missing_cells, 2);
+  EXPECT_EQ(encoding.describe(), "z_score of numbers with mean 3 and deviation 1.63299; 2 missing values count as 3");
+  for (const char* cell : {"", "NA", "null", "?", "gone", "3"}) {
+    float value = 1;
+    encoding.encode(cell, &value);
+    EXPECT_EQ(value, 0) << cell;
+  }
+}
+
+TEST(ColumnEncoding, ACategoryOfMissingValuesTakesAllSpellings) {
+  const ColumnEncoding encoding = fit_encoding("c", EncodingKind::ordinal, {"red", "NA", "blue", "NA", ""});
+  EXPECT_EQ(encoding.categories, (std::vector<std::string>{"", "NA", "blue", "red"}));
+  const auto number = [&](const char* cell) {
+    float value = 0;
+    encoding.encode(cell, &value);
+    return value;
+  };
+  EXPECT_EQ(number(""), 0);
+  EXPECT_EQ(number("NA"), 1);
+  EXPECT_EQ(number("nan"), 1);  // the more frequent spelling
+  EXPECT_EQ(number("green"), -1);
+}
+
+TEST(ColumnEncoding, OneWordAmongManyNumbersIsAMissingValue) {
+  std::vector<std::string> cells;
+  for (int i = 0; i < 30; ++i) cells.push_back(std::to_string(i));
+  cells[7] = "unknown";
+  const DefaultEncoding found = default_encoding(cells);
+  EXPECT_EQ(found.kind, EncodingKind::z_score);
+  EXPECT_EQ(found.words, (std::vector<std::int64_t>{7}));
+  // Few different numbers are categories by nature.
+  for (int i = 0; i < 30; ++i) cells[static_cast<std::size_t>(i)] = std::to_string(i % 3);
+  cells[7] = "3+";
+  EXPECT_EQ(default_encoding(cells).kind, EncodingKind::one_hot);
+  EXPECT_TRUE(default_encoding(cells).words.empty());
 }
 
 class CsvDatasetTest : public testing::Test {
@@ -121,7 +229,7 @@ TEST_F(CsvDatasetTest, EncodesRowsAndNumbersClasses) {
   EXPECT_EQ(sample[0].data<float>()[1], 1);
   EXPECT_EQ(sample[0].data<float>()[2], 0);
   EXPECT_EQ(sample[1].data<std::int64_t>()[0], 1);
-  EXPECT_TRUE(data->describe(1).ends_with("train.csv row 3"));
+  EXPECT_TRUE(data->describe(1).ends_with("train.csv line 3"));
 }
 
 TEST_F(CsvDatasetTest, FaultyRowsAreFaultsOfTheirSamples) {
@@ -131,7 +239,45 @@ TEST_F(CsvDatasetTest, FaultyRowsAreFaultsOfTheirSamples) {
   expect_error_containing(ErrorKind::invalid_argument, "holds 'x', which is no number", [&] { read_sample(*data, 0); });
   expect_error_containing(ErrorKind::invalid_argument, "class 'perhaps' is not among", [&] { read_sample(*data, 1); });
   EXPECT_NO_THROW(read_sample(*data, 2));
-  expect_error_containing(ErrorKind::invalid_argument, "row 4 has 2 cells, expected 4", [&] { read_sample(*data, 3); });
+  expect_error_containing(ErrorKind::invalid_argument, "2 cells, expected 4", [&] { read_sample(*data, 3); });
+  const auto unreadable = data->unreadable();
+  ASSERT_EQ(unreadable.size(), 3u);
+  EXPECT_EQ(unreadable[0].first, 0);
+  EXPECT_TRUE(
+      unreadable[0].second.ends_with("test.csv line 2: column 'age' holds 'x', which is no number; encode it by "
+                                     "one_hot or ordinal"))
+      << unreadable[0].second;
+  EXPECT_TRUE(unreadable[2].second.ends_with("test.csv line 4: 2 cells, expected 4")) << unreadable[2].second;
+}
+
+TEST_F(CsvDatasetTest, ClassesThatAreNumbersAreFoundByTheirValue) {
+  test::write_text_file(folder_ / "n.csv", "id,age,town,buys\n1,20,Rome,0\n2,40,Oslo,1\n3,50,Oslo,1.0\n");
+  const TableEncoding encoding = fit_table(folder_ / "n.csv", options_);
+  EXPECT_EQ(encoding.classes.size(), 2u);
+  test::write_text_file(folder_ / "m.csv", "id;age;town;buys\n1;20,5;Rome;0.0\n2;40,5;Oslo;1\n3;NA;Oslo;NA\n");
+  const auto data = open_csv_dataset(folder_ / "m.csv", encoding);
+  EXPECT_EQ(read_sample(*data, 0)[1].data<std::int64_t>()[0], 0);
+  EXPECT_EQ(read_sample(*data, 1)[1].data<std::int64_t>()[0], 1);
+  ASSERT_EQ(data->unreadable().size(), 1u);
+  EXPECT_NE(data->unreadable()[0].second.find("line 4: column 'buys', the target, has no value"), std::string::npos);
+}
+
+TEST_F(CsvDatasetTest, NamesFileLineAndColumnOfACellThatIsNoNumber) {
+  test::write_text_file(folder_ / "w.csv", "id,age,town,buys\n1,20,Rome,no\n\n2,old,Oslo,yes\n");
+  options_.encodings["age"] = EncodingKind::z_score;
+  expect_error_containing(ErrorKind::invalid_argument, "column 'age' holds 'old', which is no number",
+                          [&] { fit_table(folder_ / "w.csv", options_); });
+  expect_error_containing(ErrorKind::invalid_argument, "w.csv' line 4",
+                          [&] { fit_table(folder_ / "w.csv", options_); });
+}
+
+TEST_F(CsvDatasetTest, ColumnsWithoutANameAreLeftOutOrRefused) {
+  test::write_text_file(folder_ / "i.csv", ",age,buys\n0,20,no\n1,40,yes\n2,30,no\n");
+  options_.ignored.clear();
+  EXPECT_EQ(fit_table(folder_ / "i.csv", options_).columns.size(), 1u);
+  test::write_text_file(folder_ / "i.csv", ",age,buys\n7,20,no\n1,40,yes\n2,30,no\n");
+  expect_error_containing(ErrorKind::invalid_argument, "column 1 has no name",
+                          [&] { fit_table(folder_ / "i.csv", options_); });
 }
 
 TEST_F(CsvDatasetTest, RefusesUnknownColumnsAndEmptyTargets) {
@@ -141,7 +287,7 @@ TEST_F(CsvDatasetTest, RefusesUnknownColumnsAndEmptyTargets) {
   options_.encodings.clear();
   test::write_text_file(folder_ / "empty.csv", "age,buys\n1,\n");
   options_.ignored.clear();
-  expect_error_containing(ErrorKind::invalid_argument, "the target, has empty cells",
+  expect_error_containing(ErrorKind::invalid_argument, "the target, has no value in any row",
                           [&] { fit_table(folder_ / "empty.csv", options_); });
 }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "support/expect_error.h"
 #include "train/data/sample_support.h"
@@ -113,18 +115,64 @@ TEST(Loader, ResumesAtAnyPosition) {
 TEST(Loader, SkipsSamplesThatCannotBeReadAndSaysWhich) {
   const auto data = counting(12, {3, 7});
   Loader loader(data, {}, {.batch = 4, .shuffle = false, .workers = 2});
-  std::vector<std::int64_t> seen;
   for (int i = 0; i < 6; ++i) {
-    for (const std::int64_t label : labels(loader.next())) seen.push_back(label);
+    const Batch batch = loader.next();
+    const std::vector<std::int64_t> seen = labels(batch);
+    EXPECT_EQ(seen, batch.indices);
+    for (std::int64_t k = 0; k < 4; ++k) {
+      const std::int64_t place = 4 * (i % 3) + k, label = seen[static_cast<std::size_t>(k)];
+      if (place == 3 || place == 7) EXPECT_TRUE(label != 3 && label != 7);
+      else EXPECT_EQ(label, place);
+    }
   }
-  EXPECT_EQ(std::vector<std::int64_t>(seen.begin(), seen.begin() + 12),
-            (std::vector<std::int64_t>{0, 1, 2, 4, 4, 5, 6, 8, 8, 9, 10, 11}));
   const LoaderReport report = loader.report();
   EXPECT_EQ(report.samples, 24);
   EXPECT_EQ(report.skipped, 2);
   std::vector<std::string> reasons = report.reasons;
   std::ranges::sort(reasons);
   EXPECT_EQ(reasons[0], "sample 3: its bytes are damaged");
+}
+
+// A neighbour would weigh a hundred times as much as others where a whole part of the data cannot be read.
+TEST(Loader, SamplesThatTakeThePlaceOfUnreadableOnesAreDrawnEvenly) {
+  std::set<std::int64_t> corrupt;
+  for (std::int64_t i = 100; i < 200; ++i) corrupt.insert(i);
+  Loader loader(counting(200, corrupt), {}, {.batch = 10, .shuffle = false, .workers = 2});
+  std::map<std::int64_t, int> counts;
+  for (int i = 0; i < 20; ++i) {
+    for (const std::int64_t label : labels(loader.next())) ++counts[label];
+  }
+  EXPECT_EQ(counts.size(), 100u);
+  for (const auto& [label, count] : counts) EXPECT_LT(count, 10) << label;
+}
+
+TEST(Loader, LeavesUnreadableSamplesOutWhereNoneTakeTheirPlace) {
+  for (const int workers : {0, 3}) {
+    Loader loader(counting(12, {3, 4, 5, 6, 7}), {},
+                  {.batch = 4, .shuffle = false, .drop_last = false, .replace_unreadable = false, .workers = workers});
+    std::vector<std::vector<std::int64_t>> seen;
+    for (int i = 0; i < 6; ++i) {
+      const Batch batch = loader.next();
+      EXPECT_EQ(batch.samples, static_cast<std::int64_t>(labels(batch).size()));
+      EXPECT_EQ(batch.fields.at("x").shape(), (Shape{batch.samples, 1, 4, 4}));
+      EXPECT_EQ(batch.ends_epoch, i % 3 == 2);
+      seen.push_back(labels(batch));
+    }
+    const std::vector<std::vector<std::int64_t>> epoch = {{0, 1, 2}, {}, {8, 9, 10, 11}};
+    EXPECT_EQ(std::vector(seen.begin(), seen.begin() + 3), epoch);
+    EXPECT_EQ(std::vector(seen.begin() + 3, seen.end()), epoch);
+    EXPECT_EQ(loader.report().skipped, 5);
+  }
+}
+
+TEST(Loader, WithoutShufflingWhatIsLeftOverComesFirstInTheNextEpoch) {
+  Loader loader(counting(10), {}, {.batch = 4, .shuffle = false, .workers = 1});
+  EXPECT_EQ(loader.left_over(), 2);
+  std::vector<std::int64_t> seen;
+  for (int i = 0; i < 5; ++i) {
+    for (const std::int64_t label : labels(loader.next())) seen.push_back(label);
+  }
+  for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], static_cast<std::int64_t>(i % 10));
 }
 
 TEST(Loader, FailsWhenNothingCanBeRead) {
