@@ -23,7 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def train(program, config, settings):
-    command = [program, "train", config, "--json", *[part for each in settings for part in ("--set", each)]]
+    changes = [part for each in settings for part in ("--set", each)]
+    command = [program, "train", config, "--json", "--overwrite", *changes]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stderr.strip().splitlines()[-1]}")

@@ -183,7 +183,8 @@ name = "{optimiser}"
 steps = {arguments.steps}
 log_every = 1
 """)
-    done = subprocess.run([arguments.tessera, "train", folder / "config.toml"], capture_output=True, text=True)
+    done = subprocess.run([arguments.tessera, "train", folder / "config.toml", "--overwrite"],
+                          capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip() or done.stdout.strip())
     lines = [json.loads(line) for line in (folder / "run/log.jsonl").read_text().splitlines()]

@@ -135,7 +135,7 @@ checkpoint_every = 1000000
 threads = {arguments.threads}
 precision = "{arguments.precision}"
 """)
-    command = [arguments.tessera, "train", folder / "config.toml", "--json"]
+    command = [arguments.tessera, "train", folder / "config.toml", "--json", "--overwrite"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())

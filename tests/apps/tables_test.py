@@ -137,7 +137,8 @@ class Tables(unittest.TestCase):
 
     def test_tables_that_are_none(self):
         for text, train in [("train.csv' line 2, character", table([["1", "2", "5\" pipe", "no"]] * 3)),
-                            ("the columns 1 and 2 are both named 'age'", table(rows(5, 1), ("age", "age", "t", "rich"))),
+                            ("the columns 1 and 2 are both named 'age'",
+                             table(rows(5, 1), ("age", "age", "town", "rich"))),
                             ("has no column 'rich'; its columns are", table(rows(5, 1), ("a", "b", "c", "d"))),
                             ("the first line must hold names", "1,2,3\n4,5,6\n"),
                             ("no rows that can be read; the first one, in line 2, has 5 cells, expected 4",

@@ -333,12 +333,12 @@ class TrainingAndSharing(unittest.TestCase):
         "train": {"steps": 60, "log_every": 10},
     }
 
-    def trainer(self, settings=None):
+    def trainer(self, settings=None, **options):
         random = numpy.random.default_rng(0)
         x = random.standard_normal((64, 16)).astype(numpy.float32)
         fields = {"x": x, "t": x[:, :4] * 0.5}
         return tessera.Trainer(self.CONFIG, model=tessera.Session(models.mlp()), train=fields, test=fields,
-                               settings=settings)
+                               settings=settings, **options)
 
     def test_training_learns_and_reports(self):
         trainer, lines, progress = self.trainer(), [], []
@@ -357,6 +357,29 @@ class TrainingAndSharing(unittest.TestCase):
             self.trainer().run(on_step=fail)
         with self.assertRaisesRegex(tessera.InvalidArgument, "learning_rat"):
             self.trainer({"optimiser.learning_rat": 1})
+
+    def test_a_folder_belongs_to_one_training(self):
+        with tempfile.TemporaryDirectory() as folder:
+            settings = {"output": folder, "train.steps": 3}
+            self.trainer(settings).run()
+            with self.assertRaisesRegex(tessera.InvalidArgument, "holds another training"):
+                self.trainer(settings).run()
+            again = self.trainer({"output": folder, "train.steps": 5})
+            again.resume(folder)
+            self.assertEqual(again.run()["steps"], 5)
+            self.assertEqual(self.trainer(settings, overwrite=True).run()["steps"], 3)
+
+    def test_targets_of_other_types(self):
+        random = numpy.random.default_rng(0)
+        x = random.standard_normal((64, 16))  # float64, as scikit-learn has it
+        for target in (x[:, :4], x[:, :4].astype(numpy.float16), numpy.round(x[:, :4]).astype(numpy.int64)):
+            fields = {"x": x, "t": target}
+            trainer = tessera.Trainer(self.CONFIG, model=tessera.Session(models.mlp()), train=fields, test=fields)
+            before = trainer.evaluate()
+            self.assertEqual((before["samples"], before["skipped_samples"]), (64, 0))
+            trainer.run()
+            self.assertLess(trainer.evaluate()["loss"], before["loss"])
+        self.assertEqual(trainer.data()["samples"], 64)
 
     def test_interrupt_stops_a_training(self):
         trainer = self.trainer({"train.steps": 100_000_000})

@@ -94,17 +94,5 @@ TEST(RunFolder, GoesOnFromAnOlderCheckpointWithoutTheNewerOnes) {
   EXPECT_EQ(newest_checkpoint(folder.path()).step, 12);
 }
 
-TEST(RunFolder, RefusesACheckpointOfAnotherOptimiser) {
-  const test::TemporaryFolder folder;
-  TrainingConfig config = small();
-  config.output = folder.path().string();
-  config.steps = 2;
-  Trainer(two_layers(), config).run();
-  config.optimiser.name = "sgd";
-  Trainer other(two_layers(), config);
-  expect_error_containing(ErrorKind::invalid_argument, "it belongs to a training of another net or optimiser",
-                          [&] { other.resume(config.output); });
-}
-
 }  // namespace
 }  // namespace tessera::train::run_folder_test

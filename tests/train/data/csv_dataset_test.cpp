@@ -237,7 +237,8 @@ TEST_F(CsvDatasetTest, FaultyRowsAreFaultsOfTheirSamples) {
   const auto data = open_csv_dataset(folder_ / "test.csv", fit_table(folder_ / "train.csv", options_));
   ASSERT_EQ(data->size(), 4);
   expect_error_containing(ErrorKind::invalid_argument, "holds 'x', which is no number", [&] { read_sample(*data, 0); });
-  expect_error_containing(ErrorKind::invalid_argument, "class 'perhaps' is not among", [&] { read_sample(*data, 1); });
+  expect_error_containing(ErrorKind::invalid_argument, "holds 'perhaps', which is not among the classes",
+                          [&] { read_sample(*data, 1); });
   EXPECT_NO_THROW(read_sample(*data, 2));
   expect_error_containing(ErrorKind::invalid_argument, "2 cells, expected 4", [&] { read_sample(*data, 3); });
   const auto unreadable = data->unreadable();
