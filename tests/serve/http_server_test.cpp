@@ -34,14 +34,21 @@ int ask(int port) {
   return status;
 }
 
+class Agreeing final : public HttpHandler {
+ public:
+  Admission admit(const HttpRequest&) override { return {std::nullopt, 1 << 20}; }
+  std::shared_ptr<Call> handle(HttpRequest, Reply reply) override {
+    reply(HttpResponse());
+    return nullptr;
+  }
+};
+
 // The thread sanitizer watches the acceptor, which is closed while other threads accept.
 TEST(HttpServer, DrainsWhileClientsCome) {
   std::atomic<std::int64_t> connections = 0;
+  Agreeing handler;
   HttpServer server(HttpLimits(), 4, connections);
-  const int port = server.listen("127.0.0.1:0", [](const HttpRequest&, const Reply& reply) {
-    reply(HttpResponse());
-    return nullptr;
-  });
+  const int port = server.listen("127.0.0.1:0", handler);
   server.start();
   std::atomic<int> answered = 0, wrong = 0;
   std::atomic<bool> is_over = false;

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
-#include <thread>
 
 #include "base/text.h"
 #include "serve/core/log.h"
 #include "serve/http/api_json.h"
+#include "serve/http/api_paths.h"
+#include "serve/http/negotiation.h"
 #include "serve/http/status_page.h"
 #include "serve/protocol/content_coding.h"
 #include "serve/protocol/failure.h"
@@ -19,38 +17,7 @@
 namespace tessera::serve {
 namespace {
 
-constexpr std::size_t kMostWaitingChanges = 64;
-constexpr std::size_t kLeastCompressedBytes = 1024;
 constexpr const char* kLengthHeader = "Inference-Header-Content-Length";
-
-// Percent-encoded bytes decoded; throws Failure(bad_request) for malformed ones.
-std::string decoded(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      plain += text[i];
-      continue;
-    }
-    unsigned value = 0;
-    const char* const begin = text.data() + i + 1;
-    if (i + 2 >= text.size() || std::from_chars(begin, begin + 2, value, 16).ptr != begin + 2)
-      throw Failure(Reason::bad_request, "the address has a malformed percent sign");
-    plain += static_cast<char>(value);
-    i += 2;
-  }
-  return plain;
-}
-
-std::vector<std::string> split(std::string_view path) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  while (begin <= path.size()) {
-    const std::size_t end = std::min(path.find('/', begin), path.size());
-    if (end > begin) parts.push_back(decoded(path.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 HttpResponse json_response(std::string body) {
   HttpResponse response;
@@ -58,15 +25,11 @@ HttpResponse json_response(std::string body) {
   return response;
 }
 
-HttpResponse failure_response(const Failure& failure) {
-  HttpResponse response;
-  response.status = http_status(failure.reason());
-  response.body = "{\"error\":" + json_text(failure.what()) + "}";
-  if (failure.reason() == Reason::unavailable || failure.reason() == Reason::rate_limited)
-    response.headers.emplace_back("Retry-After",
-                                  fmt::format("{}", std::max(1, static_cast<int>(failure.retry_after_s() + 0.999))));
-  if (failure.reason() == Reason::unauthenticated) response.headers.emplace_back("WWW-Authenticate", "Bearer");
-  return response;
+// The exception in flight, which is logged where it is a fault of the server.
+Failure logged_failure(const std::string& path) {
+  const Failure failure = current_failure();
+  if (failure.reason() == Reason::internal) log_current_exception("a request failed", {{"path", path}});
+  return failure;
 }
 
 [[noreturn]] void unknown() {
@@ -76,16 +39,6 @@ HttpResponse failure_response(const Failure& failure) {
 void require_method(const HttpRequest& request, std::string_view method) {
   if (request.method == method || (method == "GET" && request.method == "HEAD")) return;
   throw Failure(Reason::method, fmt::format("this address takes {} only", method));
-}
-
-void compress(HttpResponse& response, const std::string& accepted) {
-  if (response.body.size() < kLeastCompressedBytes) return;
-  for (const char* coding : {"gzip", "deflate"}) {
-    if (accepted.find(coding) == std::string::npos) continue;
-    response.body = encode_content(coding, response.body);
-    response.headers.emplace_back("Content-Encoding", coding);
-    return;
-  }
 }
 
 // A body that is the data of the model's only input, whose shape follows from the length.
@@ -121,59 +74,39 @@ InferenceRequest raw_request(const Servable& servable, const Body& whole) {
 
 }  // namespace
 
-// A thread that does one thing after the other.
-struct HttpApi::Work {
-  Work() : thread([this] { run(); }) {}
-  ~Work() {
-    {
-      const std::lock_guard lock(mutex);
-      stops = true;
-    }
-    changed.notify_all();
-    thread.join();
-  }
-  bool add(std::function<void()> task) {
-    const std::lock_guard lock(mutex);
-    if (tasks.size() >= kMostWaitingChanges) return false;
-    tasks.push_back(std::move(task));
-    changed.notify_all();
-    return true;
-  }
-  void run() {
-    std::unique_lock lock(mutex);
-    while (true) {
-      changed.wait(lock, [this] { return stops || !tasks.empty(); });
-      if (tasks.empty()) return;
-      const std::function<void()> task = std::move(tasks.front());
-      tasks.pop_front();
-      lock.unlock();
-      task();
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> tasks;
-  bool stops = false;
-  std::thread thread;
-};
-
-HttpApi::HttpApi(Service& service, std::int64_t most_body_bytes)
-    : service_(service), most_body_bytes_(most_body_bytes), work_(std::make_unique<Work>()) {}
+HttpApi::HttpApi(Service& service, const HttpApiOptions& options)
+    : service_(service),
+      options_(options),
+      work_(std::make_unique<TaskQueue>()),
+      decoding_(std::make_unique<TaskQueue>()) {}
 HttpApi::~HttpApi() = default;
 
 std::shared_ptr<Call> HttpApi::handle(HttpRequest request, Reply reply) {
   ++service_.http_requests;
   try {
-    const Path path = split(request.path);
-    if (!request.content_encoding.empty())
-      request.body = body_of(decode_content(request.content_encoding, request.body.bytes, most_body_bytes_));
+    Path path = split_path(request.path);
+    check_sender(request, path);
+    if (request.content_encoding.empty()) return route(request, path, reply);
+    check_role(request, path);
+    const auto asked = std::make_shared<HttpRequest>(std::move(request));
+    const bool is_added = decoding_->add(
+        [this, asked, path = std::move(path), reply] { decode_and_route(std::move(*asked), path, reply); });
+    if (!is_added) throw Failure(Reason::unavailable, "too many compressed bodies wait to be decompressed", 1);
+    return nullptr;
+  } catch (...) {
+    reply(failure_response(logged_failure(request.path)));
+    return nullptr;
+  }
+}
+
+std::shared_ptr<Call> HttpApi::decode_and_route(HttpRequest request, const Path& path, const Reply& reply) {
+  try {
+    const auto take = [&](std::int64_t bytes) { return request.lease == nullptr || request.lease->take(bytes); };
+    request.body =
+        body_of(decode_content(request.content_encoding, request.body.bytes, options_.most_body_bytes, take));
     return route(request, path, reply);
   } catch (...) {
-    const Failure failure = current_failure();
-    if (failure.reason() == Reason::internal) log_current_exception("a request failed", {{"path", request.path}});
-    reply(failure_response(failure));
+    reply(failure_response(logged_failure(request.path)));
     return nullptr;
   }
 }
@@ -195,16 +128,15 @@ std::shared_ptr<Call> HttpApi::route(HttpRequest& request, const Path& path, con
     response.status = path[2] == "live" || service_.is_ready() ? 200 : 503;
     reply(std::move(response));
   } else if (path[1] == "models" && path.size() >= 3) {
-    const bool has_version = path.size() >= 5 && path[3] == "versions";
-    if (path.back() == "infer" && (path.size() == 4 || (has_version && path.size() == 6)))
-      return infer(request, path[2], has_version ? path[4] : "", reply);
+    if (is_inference(path)) return infer(request, path[2], path.size() == 6 ? path[4] : "", reply);
     reply(answer_model(request, path));
   } else if (path[1] == "repository") {
     change_repository(request, path, reply);
   } else if (path[1] == "systemsharedmemory" || path[1] == "cudasharedmemory") {
     reply(answer_regions(request, path));
   } else if (path[1] == "trace" && path.size() == 3 && path[2] == "setting") {
-    service_.require_role(request.credentials, Role::read);
+    service_.require_role(request.credentials, request.method == "POST" ? Role::manage : Role::read);
+    if (request.method == "POST") refuse_trace_settings();
     reply(json_response(trace_settings_json()));
   } else if (path[1] == "logging" && path.size() == 2) {
     service_.require_role(request.credentials, request.method == "POST" ? Role::manage : Role::read);
@@ -221,8 +153,9 @@ std::shared_ptr<Call> HttpApi::infer(HttpRequest& request, const std::string& mo
   if (!request.json_bytes.empty()) {
     std::size_t bytes = 0;
     const char* const end = request.json_bytes.data() + request.json_bytes.size();
-    if (std::from_chars(request.json_bytes.data(), end, bytes).ptr != end)
-      throw Failure(Reason::bad_request, fmt::format("the header {} is no number", kLengthHeader));
+    const auto [last, error] = std::from_chars(request.json_bytes.data(), end, bytes);
+    if (last != end || error != std::errc())
+      throw Failure(Reason::bad_request, fmt::format("the header {} is no number of bytes", kLengthHeader));
     json_bytes = bytes;
   }
   InferenceRequest decoded;
@@ -242,7 +175,10 @@ std::shared_ptr<Call> HttpApi::infer(HttpRequest& request, const std::string& mo
                               response.content_type = "application/octet-stream";
                               response.headers.emplace_back(kLengthHeader, std::to_string(*encoded.json_bytes));
                             }
-                            compress(response, accepted);
+                            if (const char* const coding = wanted_coding(response.body.size(), accepted)) {
+                              response.body = encode_content(coding, response.body);
+                              response.headers.emplace_back("Content-Encoding", coding);
+                            }
                           } catch (...) {
                             response = failure_response(current_failure());
                           }
@@ -263,6 +199,7 @@ HttpResponse HttpApi::answer_model(const HttpRequest& request, const Path& path)
   if (path.size() == next + 2) {
     if (what != "trace" || path.back() != "setting") unknown();
     service_.model(request.credentials, name, version);
+    if (request.method == "POST") refuse_trace_settings();
     return json_response(trace_settings_json());
   }
   if (what.empty()) {
@@ -285,24 +222,25 @@ HttpResponse HttpApi::answer_model(const HttpRequest& request, const Path& path)
 }
 
 HttpResponse HttpApi::answer_regions(const HttpRequest& request, const Path& path) {
-  SharedMemory& memory = service_.shared_memory(request.credentials);
+  const auto [memory, caller] = service_.shared_memory(request.credentials);
   const bool is_cuda = path[1] == "cudasharedmemory";
   const std::string what = path.back();
   const std::string name = path.size() == 5 && path[2] == "region" ? path[3] : "";
   if (path.size() != 3 && name.empty()) unknown();
   if (what == "status") {
     if (is_cuda) return json_response("[]");
-    return json_response(regions_json(name.empty() ? memory.list() : std::vector<Region>{memory.find(name)}));
+    return json_response(
+        regions_json(name.empty() ? memory.list(caller) : std::vector<Region>{memory.find(caller, name)}));
   }
   require_method(request, "POST");
   if (what == "unregister") {
-    if (!is_cuda && name.empty()) memory.remove_all();
-    else if (!is_cuda) memory.remove(name);
+    if (!is_cuda && name.empty()) memory.remove_all(caller);
+    else if (!is_cuda) memory.remove(caller, name);
     return {};
   }
   if (what != "register" || name.empty()) unknown();
   if (is_cuda) throw Failure(Reason::unsupported, "this server computes on the CPU: it has no CUDA shared memory");
-  memory.add(parse_region(name, request.body.bytes));
+  memory.add(caller, parse_region(name, request.body.bytes));
   return {};
 }
 
@@ -353,6 +291,7 @@ HttpResponse HttpApi::answer_status(const HttpRequest& request) {
 
 std::shared_ptr<Call> HttpApi::handle_metrics(HttpRequest request, Reply reply) {
   try {
+    check_sender(request, split_path(request.path));
     require_method(request, "GET");
     if (request.path == "/metrics") {
       HttpResponse response;

@@ -5,25 +5,39 @@
 
 #include "serve/core/service.h"
 #include "serve/http/message.h"
+#include "serve/http/task_queue.h"
 
 namespace tessera::serve {
 
-// Answers requests to the Open Inference Protocol and its extensions (/v2/…), and the status page (/).
-class HttpApi {
- public:
-  // Bodies are refused beyond `most_body_bytes` after decompression.
-  HttpApi(Service& service, std::int64_t most_body_bytes);
-  ~HttpApi();
+struct HttpApiOptions {
+  std::int64_t most_body_bytes = std::int64_t{256} << 20;  // after decompression
+  // Names that the field Host may hold beside those of the loopback, where is_loopback_only is set or this is not
+  // empty; IP addresses always may: a web page of another site cannot make a browser send one.
+  std::vector<std::string> hosts;
+  bool is_loopback_only = false;
+  std::vector<std::string>
+      origins;  // of web pages that may ask, such as "https://example.org", beside the server's own
+};
 
-  // Throws nothing: what fails is answered.
-  std::shared_ptr<Call> handle(HttpRequest request, Reply reply);
+// Answers requests to the Open Inference Protocol and its extensions (/v2/…), and the status page (/).
+class HttpApi final : public HttpHandler {
+ public:
+  HttpApi(Service& service, const HttpApiOptions& options);
+  ~HttpApi() override;
+
+  // Who asks, from where and for what is checked here, so that nobody else's body is read or decompressed.
+  Admission admit(const HttpRequest& header) override;
+  std::shared_ptr<Call> handle(HttpRequest request, Reply reply) override;
+
   // The same for the address of the metrics: /metrics and the status page alone.
+  Admission admit_metrics(const HttpRequest& header);
   std::shared_ptr<Call> handle_metrics(HttpRequest request, Reply reply);
 
  private:
-  struct Work;
-
   using Path = std::vector<std::string>;
+  void check_sender(const HttpRequest& request, const Path& path) const;
+  void check_role(const HttpRequest& request, const Path& path);
+  std::shared_ptr<Call> decode_and_route(HttpRequest request, const Path& path, const Reply& reply);
   std::shared_ptr<Call> route(HttpRequest& request, const Path& path, const Reply& reply);
   std::shared_ptr<Call> infer(HttpRequest& request, const std::string& model, const std::string& version,
                               const Reply& reply);
@@ -33,8 +47,22 @@ class HttpApi {
   HttpResponse answer_status(const HttpRequest& request);
 
   Service& service_;
-  const std::int64_t most_body_bytes_;
-  std::unique_ptr<Work> work_;  // loading takes long and has a thread of its own
+  const HttpApiOptions options_;
+  // Threads for what takes long: loading models, and decompressing bodies.
+  std::unique_ptr<TaskQueue> work_, decoding_;
+};
+
+// The handler of the address of the metrics.
+class MetricsHandler final : public HttpHandler {
+ public:
+  explicit MetricsHandler(HttpApi& api) : api_(api) {}
+  Admission admit(const HttpRequest& header) override { return api_.admit_metrics(header); }
+  std::shared_ptr<Call> handle(HttpRequest request, Reply reply) override {
+    return api_.handle_metrics(std::move(request), std::move(reply));
+  }
+
+ private:
+  HttpApi& api_;
 };
 
 }  // namespace tessera::serve

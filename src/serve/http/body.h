@@ -30,6 +30,28 @@ class BodyBuffer {
   std::size_t size_ = 0;
 };
 
+// Memory that grows as bytes are appended, by at most half of what it holds, and without a second copy of what it holds
+// where the system can move pages. What it has reserved beyond size() has not been touched.
+class GrowingBody {
+ public:
+  GrowingBody() = default;
+  GrowingBody(GrowingBody&&) = default;
+  GrowingBody& operator=(GrowingBody&&) = default;
+
+  // Throws std::bad_alloc.
+  void append(std::string_view bytes);
+  std::size_t size() const { return size_; }
+  // What was appended; this is empty afterwards.
+  Body take();
+
+ private:
+  struct Free {
+    void operator()(void* memory) const;
+  };
+  std::unique_ptr<char, Free> memory_;
+  std::size_t size_ = 0, reserved_ = 0;
+};
+
 Body body_of(std::string text);
 
 }  // namespace tessera::serve

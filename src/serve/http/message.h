@@ -3,12 +3,15 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "serve/core/service.h"
 #include "serve/http/body.h"
+#include "serve/http/body_budget.h"
 
 namespace tessera::serve {
 
@@ -18,8 +21,12 @@ struct HttpRequest {
   std::string query;   // what stands behind '?'
   std::string content_encoding, accept_encoding, accept;
   std::string json_bytes;  // Inference-Header-Content-Length, "" without one
+  std::string host, origin, content_type;
   Body body;
   Credentials credentials;
+  // What the request's connection holds; valid until the reply is called. What the body becomes when it is decompressed
+  // is taken from it. Null: nothing counts.
+  BodyBudget::Lease* lease = nullptr;
 };
 
 struct HttpResponse {
@@ -31,7 +38,28 @@ struct HttpResponse {
 
 // Called exactly once for each request, by any thread.
 using Reply = std::function<void(HttpResponse)>;
-// Returns a call that can be cancelled when the client goes, or null.
-using Handler = std::function<std::shared_ptr<Call>(HttpRequest, Reply)>;
+
+// What is decided from the header alone, before a byte of the body is read.
+struct Admission {
+  std::optional<HttpResponse> refusal;
+  std::int64_t most_body_bytes = 0;  // as sent
+};
+
+// What answers requests. Thread-safe.
+class HttpHandler {
+ public:
+  virtual ~HttpHandler() = default;
+  // For a request that has a body, which is not there yet. Throws nothing.
+  virtual Admission admit(const HttpRequest& header) = 0;
+  // Returns a call that can be cancelled when the client goes, or null. Throws nothing: what fails is answered.
+  virtual std::shared_ptr<Call> handle(HttpRequest request, Reply reply) = 0;
+};
+
+class RequestParser;
+// What the header of a request says, without what is known of its connection.
+HttpRequest request_head(const RequestParser& parser);
+
+// Addresses that are answered even where connections have run out.
+bool is_health(std::string_view path);
 
 }  // namespace tessera::serve

@@ -6,6 +6,7 @@
 #include <boost/asio/strand.hpp>
 #include <charconv>
 #include <list>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -17,22 +18,80 @@
 namespace tessera::serve {
 namespace asio = boost::asio;
 using asio::ip::tcp;
+namespace {
+
+constexpr std::int64_t kSparePlaces = 64;  // for questions about the server's health, when all others are taken
+
+}  // namespace
 
 struct HttpServer::State {
   // Its acceptor is used in its own strand alone: drain() closes it while clients come.
   struct Listener {
-    Listener(asio::io_context& context, Handler given)
-        : acceptor(asio::make_strand(context)), handler(std::move(given)), pause(acceptor.get_executor()) {}
+    Listener(asio::io_context& context, HttpHandler& handler)
+        : acceptor(asio::make_strand(context)), handler(handler), pause(acceptor.get_executor()) {}
     tcp::acceptor acceptor;
-    Handler handler;
+    HttpHandler& handler;
     std::unique_ptr<TlsContext> tls;
     asio::steady_timer pause;
+    struct Places {
+      std::atomic<std::int64_t> taken{0}, spare{0};
+      std::mutex mutex;
+      std::map<std::string, std::int64_t> of_peer;  // by IP address
+    };
+    const std::shared_ptr<Places> places = std::make_shared<Places>();  // connections may outlive the listener
+  };
+  struct Known {
+    std::weak_ptr<HttpSession> session;
+    const Listener* listener;
+    std::string peer;
   };
 
   State(const HttpLimits& limits, int thread_count, std::atomic<std::int64_t>& connections)
-      : context(thread_count),
-        shared{limits, BodyBudget(limits.all_bodies_bytes), connections},
+      : shared{limits, BodyBudget(limits.all_bodies_bytes)},
+        open(connections),
+        context(thread_count),
         thread_count(thread_count) {}
+
+  // With the mutex held. Closes the connection that has been idle the longest, of the peer alone if one is named.
+  bool close_longest_idle(const Listener& listener, const std::string* peer) {
+    std::shared_ptr<HttpSession> longest;
+    auto since = std::chrono::steady_clock::time_point::max();
+    for (const Known& known : sessions) {
+      if (known.listener != &listener || (peer != nullptr && known.peer != *peer)) continue;
+      const auto session = known.session.lock();
+      if (session && session->idle_since() < since) longest = session, since = session->idle_since();
+    }
+    if (longest) longest->close_if_idle();
+    return longest != nullptr;
+  }
+
+  // With the mutex held.
+  HttpSeat take_seat(Listener& listener, const std::string& peer) {
+    HttpSeat seat;
+    const std::int64_t of_peer = [&] {
+      const std::lock_guard lock(listener.places->mutex);
+      return ++listener.places->of_peer[peer];
+    }();
+    const bool peer_is_full = of_peer > shared.limits.connections_per_peer;
+    const bool is_full = ++listener.places->taken > shared.limits.connections;
+    ++open;
+    if ((peer_is_full || is_full) && !close_longest_idle(listener, peer_is_full ? &peer : nullptr)) {
+      seat.is_spare = true;
+      seat.is_refused = ++listener.places->spare > kSparePlaces;
+    }
+    seat.place =
+        std::shared_ptr<void>(nullptr, [this, places = listener.places, peer, is_spare = seat.is_spare](void*) {
+          {
+            const std::lock_guard lock(places->mutex);
+            const auto found = places->of_peer.find(peer);
+            if (--found->second == 0) places->of_peer.erase(found);
+          }
+          --places->taken;
+          if (is_spare) --places->spare;
+          --open;
+        });
+    return seat;
+  }
 
   void accept(Listener& listener) {
     listener.acceptor.async_accept(
@@ -45,11 +104,15 @@ struct HttpServer::State {
             return;
           }
           try {
+            ErrorCode unknown;
+            const std::string peer = socket.remote_endpoint(unknown).address().to_string();
             std::unique_ptr<Transport> transport = listener.tls ? make_tls_transport(std::move(socket), *listener.tls)
                                                                 : make_plain_transport(std::move(socket));
             const std::lock_guard lock(mutex);
-            std::erase_if(sessions, [](const auto& session) { return session.expired(); });
-            sessions.push_back(start_http_session(std::move(transport), shared, listener.handler));
+            std::erase_if(sessions, [](const Known& known) { return known.session.expired(); });
+            HttpSeat seat = take_seat(listener, peer);
+            sessions.push_back(
+                {start_http_session(std::move(transport), shared, listener.handler, std::move(seat)), &listener, peer});
           } catch (...) {
             log_current_exception("a connection could not be served");
           }
@@ -57,13 +120,15 @@ struct HttpServer::State {
         });
   }
 
-  asio::io_context context;
+  // What connections use at their end stands before the context, which owns them.
   HttpShared shared;
+  std::atomic<std::int64_t>& open;  // connections
+  asio::io_context context;
   const int thread_count;
   std::list<Listener> listeners;
   std::atomic<std::size_t> listening{0};  // listeners that drain() has yet to close
   std::mutex mutex;
-  std::list<std::weak_ptr<HttpSession>> sessions;
+  std::list<Known> sessions;
   std::vector<std::thread> threads;
 };
 
@@ -98,12 +163,12 @@ bool is_loopback(const std::string& address) {
   return !error && parsed.is_loopback();
 }
 
-int HttpServer::listen(const std::string& address, Handler handler, const TlsFiles& tls) {
+int HttpServer::listen(const std::string& address, HttpHandler& handler, const TlsFiles& tls) {
   const auto [host, port] = split_address(address);
   ErrorCode error;
   const auto parsed = asio::ip::make_address(host, error);
   require(!error, ErrorKind::invalid_argument, "'{}' is no IP address to listen on", host);
-  State::Listener& listener = state_->listeners.emplace_back(state_->context, std::move(handler));
+  State::Listener& listener = state_->listeners.emplace_back(state_->context, handler);
   if (tls.is_on()) listener.tls = std::make_unique<TlsContext>(tls);
   const tcp::endpoint endpoint(parsed, static_cast<unsigned short>(port));
   const auto check = [&] { require(!error, ErrorKind::io, "cannot listen on {}: {}", address, error.message()); };
@@ -128,7 +193,7 @@ void HttpServer::start() {
 }
 
 std::int64_t HttpServer::connections() const {
-  return state_->shared.connections.load();
+  return state_->open.load();
 }
 
 void HttpServer::drain(double seconds) {
@@ -144,8 +209,8 @@ void HttpServer::drain(double seconds) {
   }
   {
     const std::lock_guard lock(state.mutex);
-    for (const auto& weak : state.sessions) {
-      if (const auto session = weak.lock()) session->drain();
+    for (const State::Known& known : state.sessions) {
+      if (const auto session = known.session.lock()) session->close_if_idle();
     }
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);

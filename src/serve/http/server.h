@@ -18,9 +18,11 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Listens on "host:port" (port 0: a free one) and returns the port. Call before start(). Throws Error: io where the
+  // Listens on "host:port" (port 0: a free one) and returns the port. Call before start(). `handler` must outlive the
+  // server. Each address has HttpLimits::connections places; where they are taken, the connection that has been idle
+  // the longest goes, and without one the newcomer is told only of the server's health. Throws Error: io where the
   // address cannot be had, invalid_argument for text that is no address.
-  int listen(const std::string& address, Handler handler, const TlsFiles& tls = {});
+  int listen(const std::string& address, HttpHandler& handler, const TlsFiles& tls = {});
   void start();
   // Takes no more connections, closes idle ones and waits for the answers of the others, at most so long.
   void drain(double seconds);

@@ -4,15 +4,14 @@
 
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <cerrno>
 #include <charconv>
+#include <limits>
 #include <optional>
 
 #include "serve/core/log.h"
+#include "serve/http/connection.h"
+#include "serve/http/request_parser.h"
 #include "serve/protocol/response_encoder.h"
 
 namespace tessera::serve {
@@ -21,13 +20,10 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 namespace {
 
-constexpr std::size_t kReadBytes = 64 << 10;
-constexpr std::int64_t kMostDiscardedBytes = 4 << 20;
-constexpr std::chrono::seconds kTick{1};
-
-std::string_view view(beast::string_view text) {
-  return {text.data(), text.size()};
-}
+constexpr std::size_t kReadBytes = 64 << 10, kIdleReadBytes = 4 << 10;
+constexpr std::size_t kKeptBufferBytes = 128 << 10;               // of a connection between two requests
+constexpr std::int64_t kSmallBytes = 64 << 10;                    // a transfer of fewer bytes is not worth abandoning
+constexpr std::chrono::milliseconds kRetry{10}, kMostWait{2000};  // while the budget has too few bytes
 
 HttpResponse refusal(int status, std::string_view message) {
   HttpResponse response;
@@ -36,177 +32,188 @@ HttpResponse refusal(int status, std::string_view message) {
   return response;
 }
 
-// The status of what the parser did not accept.
-HttpResponse refusal_of(const ErrorCode& error) {
-  if (error == http::error::header_limit) return refusal(431, "the header is too large");
-  if (error == http::error::body_limit) return refusal(413, "the body is too large");
-  if (error == http::error::buffer_overflow) return refusal(431, "the header is too large");
-  return refusal(400, "the request is malformed");
+std::string_view reason(int status) {
+  const beast::string_view text = http::obsolete_reason(static_cast<http::status>(status));
+  return {text.data(), text.size()};
 }
 
-class Session final : public HttpSession, public std::enable_shared_from_this<Session> {
- public:
-  using Clock = std::chrono::steady_clock;
+HttpResponse out_of_bytes() {
+  HttpResponse response = refusal(503, "the server holds too many bodies and answers");
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
 
-  Session(std::unique_ptr<Transport> transport, HttpShared& shared, const Handler& handler)
-      : transport_(std::move(transport)),
+class Session final : public HttpSession, public Connection {
+ public:
+  Session(std::unique_ptr<Transport> transport, HttpShared& shared, HttpHandler& handler, HttpSeat seat)
+      : Connection(std::move(transport), shared.limits),
         shared_(shared),
         handler_(handler),
-        timer_(transport_->socket().get_executor()) {
-    accepted_ = shared_.connections.fetch_add(1) < shared_.limits.connections;
+        seat_(std::move(seat)),
+        lease_(shared.bodies),
+        pause_(executor()) {
     ErrorCode error;
-    const auto peer = transport_->socket().remote_endpoint(error);
+    const auto peer = this->transport().socket().remote_endpoint(error);
     if (!error) address_ = peer.address().to_string();
-  }
-  ~Session() override {
-    release_body();
-    shared_.connections.fetch_sub(1);
+    set_idle(true);
   }
 
   void start() {
-    asio::dispatch(transport_->socket().get_executor(), [self = shared_from_this()] { self->begin(); });
+    asio::dispatch(executor(), [self = self()] { self->begin(); });
   }
 
-  void drain() override {
-    asio::post(transport_->socket().get_executor(), [self = shared_from_this()] {
+  void close_if_idle() override {
+    asio::post(executor(), [self = self()] {
       if (self->is_idle_) self->close();
     });
   }
+  Clock::time_point idle_since() const override { return Clock::time_point(Clock::duration(idle_since_.load())); }
 
  private:
-  // --- time ---
+  std::shared_ptr<Session> self() { return std::static_pointer_cast<Session>(shared_from_this()); }
 
-  // Setting a timer costs a system call and wakes another thread, and a request sets the time several times: the timer
-  // ticks and compares.
-  void expire_after(double seconds) {
-    expiry_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-    if (expiry_ < next_tick_) set_tick();
-  }
-
-  void set_tick() {
-    next_tick_ = std::min(expiry_, Clock::now() + kTick);
-    timer_.expires_at(next_tick_);
-    timer_.async_wait([weak = weak_from_this()](const ErrorCode& error) {
-      if (error) return;
-      if (const auto self = weak.lock()) self->tick();
-    });
-  }
-
-  void tick() {
-    if (Clock::now() < next_tick_) return;  // it was set anew meanwhile
-    if (Clock::now() >= expiry_) return close();
-    set_tick();
-  }
-
-  void close() {
-    ErrorCode ignored;
-    expiry_ = Clock::time_point::max();
-    transport_->socket().close(ignored);
-    timer_.cancel();
+  void on_close() override {
     if (call_) call_->cancellation.cancel();
+  }
+  void on_sent(std::int64_t bytes) override { lease_.moved(bytes); }
+
+  void set_idle(bool is_idle) {
+    is_idle_ = is_idle;
+    idle_since_ = (is_idle ? Clock::now() : Clock::time_point::max()).time_since_epoch().count();
   }
 
   // --- reading ---
 
   void begin() {
     ErrorCode ignored;
-    transport_->socket().set_option(asio::ip::tcp::no_delay(true), ignored);
-    expire_after(shared_.limits.header_seconds);
-    transport_->handshake([self = shared_from_this()](const ErrorCode& error, std::size_t) {
+    transport().socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+    expire_after(limits().header_seconds);
+    transport().handshake([self = self()](const ErrorCode& error, std::size_t) {
       if (error) return self->close();
-      self->certificate_ = self->transport_->certificate_name();
-      if (!self->accepted_) return self->end_with(refusal(503, "too many connections"));
+      self->certificate_ = self->transport().certificate_name();
+      if (self->seat_.is_refused) return self->end_with(refusal(503, "too many connections"));
       self->next_request();
     });
   }
 
   void next_request() {
     if (shared_.draining) return close();
-    parser_.emplace();
-    parser_->header_limit(static_cast<std::uint32_t>(shared_.limits.header_bytes));
-    parser_->body_limit(static_cast<std::uint64_t>(shared_.limits.body_bytes));
-    is_idle_ = in_.size() == 0;
+    if (in_.size() == 0 && in_.capacity() > kKeptBufferBytes) in_ = {};
+    parser_.emplace(static_cast<std::size_t>(limits().header_bytes));
+    parser_->body_limit(static_cast<std::uint64_t>(limits().body_bytes));
+    set_idle(in_.size() == 0);
     began_ = Clock::now();
     received_ = 0;
     filled_ = 0;
+    header_is_checked_ = false;
+    head_ = {};
     body_ = {};
     if (is_idle_) {
-      expire_after(shared_.limits.idle_seconds);
+      expire_after(seat_.is_spare ? limits().header_seconds : limits().idle_seconds);
       read_more();
     } else {
-      expire_after(shared_.limits.header_seconds);
+      expire_after(limits().header_seconds);
       parse();
     }
   }
 
   void read_more() {
-    transport_->read_some(in_.prepare(kReadBytes),
-                          [self = shared_from_this()](const ErrorCode& error, std::size_t bytes) {
+    transport().read_some(in_.prepare(is_idle_ ? kIdleReadBytes : kReadBytes),
+                          [self = self()](const ErrorCode& error, std::size_t bytes) {
+                            if (self->is_abandoned_) return self->end_with(out_of_bytes());
                             if (error) return self->close();
                             self->in_.commit(bytes);
                             if (self->is_idle_) {
-                              self->is_idle_ = false;
+                              self->set_idle(false);
                               self->began_ = Clock::now();
-                              self->expire_after(self->shared_.limits.header_seconds);
+                              self->expire_after(self->limits().header_seconds);
                             }
-                            self->received_ += static_cast<std::int64_t>(bytes);
+                            self->count(bytes);
                             self->parse();
                           });
   }
 
-  // A header must be there in a fixed time; a body must come at the least rate.
+  void count(std::size_t bytes) {
+    received_ += static_cast<std::int64_t>(bytes);
+    lease_.moved(static_cast<std::int64_t>(bytes));
+  }
+
+  // A header must be there in a fixed time; a body must come at the least rate, and within a fixed time too.
   bool is_too_slow() const {
     const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
-    if (!parser_->is_header_done()) return seconds > shared_.limits.header_seconds;
-    return seconds > shared_.limits.stall_seconds + static_cast<double>(received_) / shared_.limits.bytes_per_second;
+    if (!parser_->is_header_done()) return seconds > limits().header_seconds;
+    return seconds > std::min(limits().stall_seconds + static_cast<double>(received_) / limits().bytes_per_second,
+                              limits().transfer_seconds);
   }
 
   void parse() {
+    try {
+      parse_received();
+    } catch (const std::bad_alloc&) {
+      end_with(out_of_bytes());
+    } catch (...) {
+      log_current_exception("a request could not be read");
+      end_with(refusal(500, "the request could not be read"));
+    }
+  }
+
+  void parse_received() {
     ErrorCode error;
-    while (!parser_->is_done() && in_.size() > 0) {
+    while (true) {
+      if (!claim(static_cast<std::int64_t>(parser_->body().size()))) return wait_for_bytes([this] { parse(); });
+      if (parser_->is_done() || in_.size() == 0) break;
       const std::size_t used = parser_->put(in_.data(), error);
       in_.consume(used);
       if (error == http::error::need_more) {
         error = {};
+        // What is left is a line or a trailer section whose end has not come.
+        if (in_.size() > static_cast<std::size_t>(limits().header_bytes))
+          return end_with(refusal(431, "a chunk's header or the trailer section is too large"));
         break;
       }
-      if (error) return end_with(refusal_of(error));
+      if (error) {
+        const RequestParser::Mistake mistake = parser_->mistake(error);
+        return end_with(refusal(mistake.status, mistake.text));
+      }
       if (parser_->is_header_done() && !header_is_checked_) {
         if (!check_header()) return;
         if (parser_->content_length() && !parser_->is_done()) return read_body();
       }
-      if (!claim_body()) return end_with(retry(refusal(503, "the server holds too many bodies")));
     }
-    if (parser_->is_done()) return handle();
+    if (parser_->is_done()) {
+      if (parser_->body().size() > 0) head_.body = parser_->body().take();
+      return handle();
+    }
     if (is_too_slow()) return end_with(refusal(408, "the request came too slowly"));
-    if (parser_->is_header_done()) expire_after(shared_.limits.stall_seconds);
+    if (parser_->is_header_done()) expire_after(limits().stall_seconds);
     read_more();
   }
 
   // A body whose length is known is read into the memory where its tensors will lie.
   void read_body() {
-    const std::string_view json = view(parser_->get()["Inference-Header-Content-Length"]);
     std::size_t json_bytes = 0;
-    std::from_chars(json.data(), json.data() + json.size(), json_bytes);
-    try {
-      body_ = BodyBuffer(static_cast<std::size_t>(*parser_->content_length()), json_bytes);
-    } catch (const std::bad_alloc&) {
-      return end_with(retry(refusal(503, "the server is short of memory")));
-    }
+    std::from_chars(head_.json_bytes.data(), head_.json_bytes.data() + head_.json_bytes.size(), json_bytes);
+    body_ = BodyBuffer(static_cast<std::size_t>(*parser_->content_length()), json_bytes);
     filled_ = asio::buffer_copy(asio::buffer(body_.data(), body_.size()), in_.data());
     in_.consume(filled_);
     fill_body();
   }
 
   void fill_body() {
-    if (filled_ == body_.size()) return handle();
+    if (!claim(static_cast<std::int64_t>(filled_))) return wait_for_bytes([this] { fill_body(); });
+    if (filled_ == body_.size()) {
+      head_.body = std::move(body_).body();
+      body_ = {};
+      return handle();
+    }
     if (is_too_slow()) return end_with(refusal(408, "the request came too slowly"));
-    expire_after(shared_.limits.stall_seconds);
-    transport_->read_some(asio::buffer(body_.data() + filled_, body_.size() - filled_),
-                          [self = shared_from_this()](const ErrorCode& error, std::size_t bytes) {
+    expire_after(limits().stall_seconds);
+    transport().read_some(asio::buffer(body_.data() + filled_, body_.size() - filled_),
+                          [self = self()](const ErrorCode& error, std::size_t bytes) {
+                            if (self->is_abandoned_) return self->end_with(out_of_bytes());
                             if (error) return self->close();
                             self->filled_ += bytes;
-                            self->received_ += static_cast<std::int64_t>(bytes);
+                            self->count(bytes);
                             self->fill_body();
                           });
   }
@@ -214,65 +221,87 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
   // Before the body is read. Returns false after having answered.
   bool check_header() {
     header_is_checked_ = true;
-    const auto& header = parser_->get();
     parser_->eager(true);
-    if (header.count(http::field::transfer_encoding) > 0 && header.count(http::field::content_length) > 0) {
-      end_with(refusal(400, "a request cannot have both Content-Length and Transfer-Encoding"));
+    head_ = request_head(*parser_);
+    head_.credentials.certificate = certificate_;
+    head_.credentials.address = address_;
+    head_.lease = &lease_;
+    is_head_ = head_.method == "HEAD";
+    keep_alive_ = parser_->keep_alive() && !seat_.is_spare;
+    const bool has_body = !parser_->is_done();
+    if (seat_.is_spare && (!is_health(head_.path) || has_body)) {
+      end_with(refusal(503, "too many connections"));
       return false;
     }
+    if (!has_body) return true;
+    Admission admission = handler_.admit(head_);
+    if (admission.refusal) {
+      end_with(std::move(*admission.refusal));
+      return false;
+    }
+    const auto most = static_cast<std::uint64_t>(std::min(admission.most_body_bytes, limits().body_bytes));
     const auto length = parser_->content_length();
-    if (length && *length > static_cast<std::uint64_t>(shared_.limits.body_bytes)) {
+    if (length && *length > most) {
       end_with(refusal(413, "the body is too large"));
       return false;
     }
-    if (length && !claim_bytes(static_cast<std::int64_t>(*length))) {
-      end_with(retry(refusal(503, "the server holds too many bodies")));
-      return false;
-    }
-    if (beast::iequals(header[http::field::expect], "100-continue") && !parser_->is_done()) send_continue();
+    parser_->body_limit(most);
+    if (!length || static_cast<std::int64_t>(*length) > kSmallBytes)
+      lease_.begin_transfer([weak = weak_from_this()] { abandon(weak); });
+    if (beast::iequals(parser_->fields()[http::field::expect], "100-continue")) send_continue();
     return true;
   }
 
   void send_continue() {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    transport_->write({asio::buffer(kContinue)}, [self = shared_from_this()](const ErrorCode&, std::size_t) {});
+    transport().write({asio::buffer(kContinue)}, [self = self()](const ErrorCode&, std::size_t) {});
   }
 
-  bool claim_bytes(std::int64_t bytes) {
-    if (bytes <= claimed_) return true;
-    if (!shared_.bodies.take(bytes - claimed_)) return false;
-    claimed_ = bytes;
-    return true;
-  }
-  // Of a chunked body, whose length is known when it has come.
-  bool claim_body() { return claim_bytes(static_cast<std::int64_t>(parser_->get().body().size())); }
+  // --- the budget ---
 
-  void release_body() { shared_.bodies.give_back(std::exchange(claimed_, 0)); }
+  bool claim(std::int64_t bytes) { return bytes <= lease_.held() || lease_.take(bytes - lease_.held()); }
+
+  // Another connection is asked to give up what it holds; `again` is called a little later.
+  void wait_for_bytes(std::function<void()> again) {
+    if (is_abandoned_) return end_with(out_of_bytes());
+    if (waits_for_bytes_since_ == Clock::time_point()) waits_for_bytes_since_ = Clock::now();
+    if (Clock::now() - waits_for_bytes_since_ > kMostWait) return end_with(out_of_bytes());
+    shared_.bodies.abandon_slowest();
+    pause_.expires_after(kRetry);
+    pause_.async_wait([self = self(), again = std::move(again)](const ErrorCode&) {
+      if (!self->transport().socket().is_open()) return;
+      again();
+    });
+  }
+
+  // By any thread. A read that is pending ends, and its handler answers; what is being sent is broken off.
+  static void abandon(const std::weak_ptr<Connection>& weak) {
+    const auto self = std::static_pointer_cast<Session>(weak.lock());
+    if (!self) return;
+    asio::post(self->executor(), [self] {
+      if (self->waits_ || self->is_idle_) return;  // the transfer has ended meanwhile
+      if (self->is_sending_) return self->close();
+      ErrorCode ignored;
+      self->is_abandoned_ = true;
+      self->transport().socket().cancel(ignored);
+    });
+  }
+
+  void release_body() {
+    lease_.end_transfer();
+    lease_.release();
+    waits_for_bytes_since_ = {};
+    is_abandoned_ = false;
+  }
 
   // --- answering ---
 
   void handle() {
-    expiry_ = Clock::time_point::max();
-    auto& message = parser_->get();
-    keep_alive_ = message.keep_alive();
-    const auto text = [&](auto field) { return std::string(view(message[field])); };
-    HttpRequest request;
-    request.method = std::string(view(message.method_string()));
-    is_head_ = request.method == "HEAD";
-    const std::string_view target = view(message.target());
-    const std::size_t query = std::min(target.find('?'), target.size());
-    request.path = target.substr(0, query);
-    request.query = target.substr(std::min(query + 1, target.size()));
-    request.content_encoding = text(http::field::content_encoding);
-    request.accept_encoding = text(http::field::accept_encoding);
-    request.accept = text(http::field::accept);
-    request.json_bytes = text("Inference-Header-Content-Length");
-    request.credentials = {text(http::field::authorization), certificate_, address_, text("traceparent"),
-                           text("tracestate")};
-    request.body = body_.size() > 0 ? std::move(body_).body() : body_of(std::move(message.body()));
+    never_expire();
+    lease_.end_transfer();
     waits_ = true;
-    std::shared_ptr<Call> call = handler_(std::move(request), [self = shared_from_this()](HttpResponse response) {
-      asio::dispatch(self->transport_->socket().get_executor(),
+    std::shared_ptr<Call> call = handler_.handle(std::move(head_), [self = self()](HttpResponse response) {
+      asio::dispatch(self->executor(),
                      [self, response = std::move(response)]() mutable { self->answer(std::move(response)); });
     });
     if (!waits_) return;  // it has been answered by this thread
@@ -283,13 +312,13 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
   // While the request is computed, the client may go. A wait that an earlier request began may still be pending.
   void watch() {
     if (std::exchange(watches_, true)) return;
-    transport_->socket().async_wait(Socket::wait_read, [weak = weak_from_this()](const ErrorCode& error) {
-      const auto self = weak.lock();
+    transport().socket().async_wait(Socket::wait_read, [weak = weak_from_this()](const ErrorCode& error) {
+      const auto self = std::static_pointer_cast<Session>(weak.lock());
       if (!self) return;
       self->watches_ = false;
       if (error || !self->waits_) return;
       char byte = 0;
-      const ssize_t found = ::recv(self->transport_->socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+      const ssize_t found = ::recv(self->transport().socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
       if (found > 0) return;  // the next request has begun to come
       if (found < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return self->watch();  // what woke it has been read
       if (self->call_) self->call_->cancellation.cancel();
@@ -300,87 +329,67 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
     waits_ = false;
     call_.reset();
     release_body();
-    if (!transport_->socket().is_open()) return;
+    if (!transport().socket().is_open()) return;
     if (shared_.draining) keep_alive_ = false;
-    send(std::move(response), [self = shared_from_this()] {
+    send_when_left(std::make_shared<HttpResponse>(std::move(response)));
+  }
+
+  void end_with(HttpResponse response) {
+    if (!transport().socket().is_open()) return;
+    body_ = {};
+    parser_->body() = {};
+    release_body();
+    keep_alive_ = false;
+    send_now(std::move(response));
+  }
+
+  // A large answer waits until the budget holds it.
+  void send_when_left(const std::shared_ptr<HttpResponse>& response) {
+    const auto bytes = static_cast<std::int64_t>(response->body.size());
+    if (bytes > shared_.bodies.limit())
+      return end_with(refusal(503, "the answer is larger than the server's budget for bodies"));
+    if (!claim(bytes)) return wait_for_bytes([this, response] { send_when_left(response); });
+    if (bytes > kSmallBytes) lease_.begin_transfer([weak = weak_from_this()] { abandon(weak); });
+    send_now(std::move(*response));
+  }
+
+  void send_now(HttpResponse response) {
+    std::string header = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n", response.status,
+                                     reason(response.status), response.content_type, response.body.size());
+    for (const auto& [name, value] : response.headers) header += fmt::format("{}: {}\r\n", name, value);
+    header += keep_alive_ ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
+    is_sending_ = true;
+    send(std::move(header), std::move(response.body), is_head_, [self = self()] {
+      self->is_sending_ = false;
+      self->release_body();
       if (!self->keep_alive_) return self->close_gently();
-      self->header_is_checked_ = false;
       self->next_request();
     });
   }
 
-  static HttpResponse retry(HttpResponse response) {
-    response.headers.emplace_back("Retry-After", "1");
-    return response;
-  }
-
-  void end_with(HttpResponse response) {
-    body_ = {};
-    release_body();
-    keep_alive_ = false;
-    send(std::move(response), [self = shared_from_this()] { self->close_gently(); });
-  }
-
-  void send(HttpResponse response, std::function<void()> then) {
-    out_body_ = std::move(response.body);
-    out_header_ = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n", response.status,
-                              view(http::obsolete_reason(static_cast<http::status>(response.status))),
-                              response.content_type, out_body_.size());
-    for (const auto& [name, value] : response.headers) out_header_ += fmt::format("{}: {}\r\n", name, value);
-    out_header_ += keep_alive_ ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
-    std::vector<asio::const_buffer> buffers{asio::buffer(out_header_)};
-    if (!is_head_) buffers.push_back(asio::buffer(out_body_));
-    expire_after(shared_.limits.stall_seconds +
-                 static_cast<double>(out_body_.size()) / shared_.limits.bytes_per_second);
-    transport_->write(std::move(buffers),
-                      [self = shared_from_this(), then = std::move(then)](const ErrorCode& error, std::size_t) {
-                        if (error) return self->close();
-                        self->out_body_ = {};
-                        then();
-                      });
-  }
-
-  // A client that still sends must not lose the answer to a reset: what it sends is read for a moment.
-  void close_gently() {
-    ErrorCode error;
-    transport_->socket().shutdown(Socket::shutdown_send, error);
-    if (error) return close();
-    expire_after(1);
-    in_.consume(in_.size());
-    discarded_ = 0;
-    discard();
-  }
-
-  void discard() {
-    transport_->socket().async_read_some(in_.prepare(kReadBytes),
-                                         [self = shared_from_this()](const ErrorCode& error, std::size_t bytes) {
-                                           self->discarded_ += static_cast<std::int64_t>(bytes);
-                                           if (error || self->discarded_ > kMostDiscardedBytes) return self->close();
-                                           self->discard();
-                                         });
-  }
-
-  std::unique_ptr<Transport> transport_;
   HttpShared& shared_;
-  const Handler& handler_;
-  asio::steady_timer timer_;
-  beast::flat_buffer in_;
-  std::optional<http::request_parser<http::string_body>> parser_;
+  HttpHandler& handler_;
+  HttpSeat seat_;
+  BodyBudget::Lease lease_;
+  asio::steady_timer pause_;
+  std::optional<RequestParser> parser_{std::in_place, std::size_t{0}};
   std::shared_ptr<Call> call_;
-  std::string address_, certificate_, out_header_, out_body_;
+  std::string address_, certificate_;
+  HttpRequest head_;
   BodyBuffer body_;
   std::size_t filled_ = 0;  // bytes of the body that have come
-  Clock::time_point began_, expiry_ = Clock::time_point::max(), next_tick_ = Clock::time_point::max();
-  std::int64_t received_ = 0, claimed_ = 0, discarded_ = 0;
-  bool accepted_ = true, is_idle_ = false, header_is_checked_ = false, keep_alive_ = true, is_head_ = false;
-  bool waits_ = false, watches_ = false;
+  Clock::time_point began_, waits_for_bytes_since_;
+  std::atomic<Clock::rep> idle_since_{0};
+  std::int64_t received_ = 0;
+  bool is_idle_ = false, header_is_checked_ = false, keep_alive_ = true, is_head_ = false;
+  bool waits_ = false, watches_ = false, is_sending_ = false, is_abandoned_ = false;
 };
 
 }  // namespace
 
 std::weak_ptr<HttpSession> start_http_session(std::unique_ptr<Transport> transport, HttpShared& shared,
-                                              const Handler& handler) {
-  auto session = std::make_shared<Session>(std::move(transport), shared, handler);
+                                              HttpHandler& handler, HttpSeat seat) {
+  auto session = std::make_shared<Session>(std::move(transport), shared, handler, std::move(seat));
   session->start();
   return session;
 }

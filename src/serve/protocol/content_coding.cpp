@@ -31,20 +31,39 @@ class Inflation {
   z_stream stream_{};
 };
 
+// The length of what a gzip file holds, by its last four bytes (RFC 1952, 2.3.1), or 0. It may be wrong: memory that is
+// reserved by it and not used costs no more than addresses.
+std::size_t stated_bytes(std::string_view body) {
+  if (body.size() < 18 || !body.starts_with("\x1f\x8b")) return 0;
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    size |= static_cast<std::size_t>(static_cast<unsigned char>(body[body.size() - 4 + i])) << (8 * i);
+  return size;
+}
+
 Bytef* bytes_of(std::string_view text) {
   return reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
 }
 
 }  // namespace
 
-std::string decode_content(std::string_view coding, std::string_view body, std::int64_t max_bytes) {
-  if (coding == "identity" || coding.empty()) return std::string(body);
+std::string decode_content(std::string_view coding, std::string_view body, std::int64_t max_bytes,
+                           const std::function<bool(std::int64_t)>& take) {
+  const auto claim = [&](std::size_t bytes) {
+    if (take && !take(static_cast<std::int64_t>(bytes)))
+      throw Failure(Reason::unavailable, "the server holds too many bodies", 1);
+  };
+  if (coding == "identity" || coding.empty()) {
+    claim(body.size());
+    return std::string(body);
+  }
   if (coding != "gzip" && coding != "deflate")
     throw Failure(Reason::unsupported, fmt::format("the content coding '{}' is not supported, expected gzip or deflate",
                                                    base::shown(coding)));
   Inflation inflation;
   z_stream& stream = inflation.stream();
   std::string plain;
+  plain.reserve(std::min(stated_bytes(body), static_cast<std::size_t>(max_bytes)));
   std::array<char, kBlockBytes> block;
   stream.next_in = bytes_of(body);
   stream.avail_in = static_cast<uInt>(std::min<std::size_t>(body.size(), std::numeric_limits<uInt>::max()));
@@ -58,6 +77,7 @@ std::string decode_content(std::string_view coding, std::string_view body, std::
       throw Failure(Reason::bad_request, "the compressed body is malformed or cut off");
     if (static_cast<std::int64_t>(plain.size() + made) > max_bytes)
       throw Failure(Reason::too_large, fmt::format("the body is larger than {} bytes when decompressed", max_bytes));
+    claim(made);
     plain.append(block.data(), made);
   }
   if (stream.avail_in != 0) throw Failure(Reason::bad_request, "bytes follow the compressed body");

@@ -22,6 +22,8 @@ int http_status(Reason reason) {
       return 413;
     case Reason::unsupported:
       return 501;
+    case Reason::unsupported_media:
+      return 415;
     case Reason::rate_limited:
       return 429;
     case Reason::cancelled:

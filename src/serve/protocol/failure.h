@@ -14,6 +14,7 @@ enum class Reason {
   method,             // the address takes another method
   too_large,          // a body or a header beyond its limit
   unsupported,        // legal, but not offered here
+  unsupported_media,  // a content type that the address does not take
   rate_limited,       // more requests than the caller's key allows
   cancelled,          // the client went away
   unavailable,        // queue full, draining, or the deadline cannot be met: worth trying again later
