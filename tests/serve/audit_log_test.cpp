@@ -27,7 +27,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
 }
 
 void fill(const std::filesystem::path& path, int lines, std::int64_t most_bytes = 1 << 20) {
-  AuditLog log(path, most_bytes);
+  AuditLog log(path, {.most_bytes = most_bytes});
   for (int i = 0; i < lines; ++i) log.write({"alice", "load", "model\"\n", "done", "127.0.0.1"});
 }
 
@@ -116,7 +116,7 @@ TEST(AuditLog, AServerThatWasKilledWhileItRotatedGoesOnWithTheChain) {
 TEST(AuditLog, ALineThatDoesNotFitOnTheDiskLeavesNothingAndTheNextOneGoesOn) {
   const test::TemporaryFolder folder;
   const auto path = folder / "audit.log";
-  AuditLog log(path, 1 << 20);
+  AuditLog log(path, AuditOptions());
   const AuditEvent event{"alice", "load", "model", "done", "127.0.0.1"};
   log.write(event);
   const auto bytes = std::filesystem::file_size(path);
@@ -126,18 +126,18 @@ TEST(AuditLog, ALineThatDoesNotFitOnTheDiskLeavesNothingAndTheNextOneGoesOn) {
     EXPECT_EQ(std::filesystem::file_size(path), bytes);
   }
   log.write(event);
-  EXPECT_EQ(whole_lines({path}), 2);
+  EXPECT_EQ(whole_lines({path}), 3);  // one of them tells of the event that is missing
 }
 
 TEST(AuditLog, WhereNoSecondFileCanBeMadeTheFirstOneGrowsOn) {
   const test::TemporaryFolder folder;
   const auto path = folder / "audit.log";
-  AuditLog log(path, 100);
+  AuditLog log(path, {.most_bytes = 100});
   const AuditEvent event{"alice", "load", "model", "done", "127.0.0.1"};
   log.write(event);
   // The sanitizer of undefined behaviour looks at an object of a class that is new to it by means of a pipe, for which
   // there is no descriptor below: here it sees the error and the log.
-  test::expect_error_containing(ErrorKind::io, "another server writes", [&] { AuditLog(path, 100); });
+  test::expect_error_containing(ErrorKind::io, "another server writes", [&] { AuditLog(path, {.most_bytes = 100}); });
   serve::log(Level::warning, "the audit log will not be rotated");
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
@@ -151,11 +151,63 @@ TEST(AuditLog, WhereNoSecondFileCanBeMadeTheFirstOneGrowsOn) {
   EXPECT_EQ(whole_lines(with_rotated(path)), 3);
 }
 
+TEST(AuditLog, RefusalsAreCountedBeyondSomeLinesASecond) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "audit.log";
+  constexpr int kRefusals = 5000;
+  {
+    AuditLog log(path, AuditOptions());
+    for (int i = 0; i < kRefusals; ++i) log.note_refusal({"unknown", "infer", "m", "no token", "127.0.0.1"});
+  }
+  EXPECT_LT(whole_lines({path}), kRefusals / 5);
+  const std::string text = text_of(path);
+  std::int64_t told = 0;
+  const std::string line = "\"action\":\"infer\"";
+  for (std::size_t at = 0; (at = text.find(line, at)) != std::string::npos; ++at) ++told;
+  const std::string what = " further refused requests";
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) {
+    const std::size_t begin = text.rfind('"', at) + 1;
+    told += std::stoll(text.substr(begin, at - begin));
+  }
+  EXPECT_EQ(told, kRefusals);
+}
+
+TEST(AuditLog, OldFilesAreRemoved) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "audit.log";
+  {
+    AuditLog log(path, {.most_bytes = 1000, .most_files = 2});
+    for (int i = 0; i < 40; ++i) log.write({"alice", "load", "model", "done", "127.0.0.1"});
+  }
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) files += entry.is_regular_file() ? 1 : 0;
+  EXPECT_EQ(files, 3U);
+  EXPECT_EQ(verify_audit_log(path).first_wrong_line, 0);
+}
+
+TEST(AuditLog, AFullDiskRefusesOrDropsAsChosenAndTellsLater) {
+  for (const bool refuses : {true, false}) {
+    const test::TemporaryFolder folder;
+    const auto path = folder / "audit.log";
+    AuditLog log(path, {.refuses_when_full = refuses});
+    const AuditEvent event{"alice", "load", "model", "done", "127.0.0.1"};
+    log.write(event);
+    {
+      const test::FileSizeLimit limit(std::filesystem::file_size(path) + 50);
+      if (refuses) EXPECT_THROW(log.write(event), Failure);
+      else EXPECT_NO_THROW(log.write(event));
+    }
+    log.write(event);
+    EXPECT_THAT(text_of(path), testing::HasSubstr("1 events could not be recorded"));
+    EXPECT_EQ(whole_lines({path}), 3);
+  }
+}
+
 TEST(AuditLog, OneServerAtATime) {
   const test::TemporaryFolder folder;
-  const AuditLog log(folder / "audit.log", 1 << 20);
+  const AuditLog log(folder / "audit.log", AuditOptions());
   test::expect_error_containing(ErrorKind::io, "another server writes",
-                                [&] { AuditLog(folder / "audit.log", 1 << 20); });
+                                [&] { AuditLog(folder / "audit.log", AuditOptions()); });
 }
 
 TEST(Digest, IsSha256) {

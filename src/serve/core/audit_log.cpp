@@ -1,80 +1,67 @@
 #include "serve/core/audit_log.h"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "base/error.h"
-#include "serve/core/digest.h"
+#include "serve/core/audit_line.h"
 #include "serve/core/log.h"
 #include "serve/protocol/failure.h"
-#include "serve/protocol/response_encoder.h"
+#include "tessera/clock.h"
 
 namespace tessera::serve {
 namespace {
 
-const std::string kNoHash(64, '0');
-constexpr std::size_t kHashDigits = 64;
-constexpr std::string_view kEnding = "\"}";
-constexpr std::string_view kHashKey = ",\"hash\":\"";
-constexpr std::string_view kPreviousKey = "\"previous\":\"";
-constexpr std::string_view kSequenceKey = "{\"sequence\":";
+constexpr std::size_t kMostEvents = 8192, kMostWaitingBytes = 4 << 20;
+constexpr std::int64_t kMostRefusalLines = 50;  // in a second
+constexpr std::chrono::seconds kSecond{1};
+constexpr std::chrono::milliseconds kPause{100};  // between tries to write where the disk takes nothing
+constexpr std::size_t kLineBytes = 256;           // of a line beside what the event says
 
-// A line: {"sequence":7,"previous":"…",…,"hash":"…"}. The hash is of what stands before its key.
-struct Line {
-  std::string_view text, hash, previous;
-  std::int64_t sequence = 0;
-  bool is_whole = false;
-};
-
-Line parse(std::string_view line) {
-  Line parsed;
-  const std::size_t ending = kHashKey.size() + kHashDigits + kEnding.size();
-  if (line.size() < ending + kSequenceKey.size() || !line.starts_with(kSequenceKey)) return parsed;
-  const std::string_view tail = line.substr(line.size() - ending);
-  if (!tail.starts_with(kHashKey) || !tail.ends_with(kEnding)) return parsed;
-  parsed.text = line.substr(0, line.size() - ending);
-  parsed.hash = tail.substr(kHashKey.size(), kHashDigits);
-  const std::size_t at = parsed.text.find(kPreviousKey);
-  if (at == std::string_view::npos || at > 64 || parsed.text.size() < at + kPreviousKey.size() + kHashDigits)
-    return parsed;
-  parsed.previous = parsed.text.substr(at + kPreviousKey.size(), kHashDigits);
-  for (const char c : parsed.text.substr(kSequenceKey.size())) {
-    if (c < '0' || c > '9' || parsed.sequence > 1'000'000'000'000'000) break;
-    parsed.sequence = parsed.sequence * 10 + (c - '0');
-  }
-  parsed.is_whole = true;
-  return parsed;
+std::size_t bytes_of(const AuditEvent& event) {
+  return kLineBytes + event.caller.size() + event.action.size() + event.model.size() + event.result.size() +
+         event.address.size();
 }
 
-std::string time_text() {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}Z", fmt::gmtime(std::chrono::system_clock::now()));
+Failure unwritable() {
+  return {Reason::unavailable, "the audit log cannot be written", 5};
 }
 
 }  // namespace
 
-AuditLog::AuditLog(const std::filesystem::path& path, std::int64_t most_bytes)
-    : path_(path), most_bytes_(most_bytes), last_hash_(kNoHash) {
+AuditLog::AuditLog(const std::filesystem::path& path, const AuditOptions& options)
+    : path_(path), options_(options), last_hash_(kNoAuditHash), waiting_(std::make_shared<Group>()) {
   descriptor_ = open_file();
   try {
     const Extent extent = follow(path_);
     bytes_ = extent.bytes;
     // A server that was killed after it had renamed the file may have left an empty one, or none.
-    if (const int newest = newest_rotated(); bytes_ == 0 && newest > 0) follow(rotated(newest));
+    if (const auto numbers = rotated_numbers(); bytes_ == 0 && !numbers.empty()) follow(rotated(numbers.back()));
     if (extent.is_cut_off) repair();
   } catch (...) {
     ::close(descriptor_);
     throw;
   }
+  thread_ = std::thread([this] { run(); });
 }
 
 AuditLog::~AuditLog() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
   ::close(descriptor_);
 }
 
@@ -88,14 +75,25 @@ int AuditLog::open_file() const {
   fail(ErrorKind::io, "another server writes the audit log {}", path_.string());
 }
 
-std::filesystem::path AuditLog::rotated(int number) const {
+std::filesystem::path AuditLog::rotated(std::int64_t number) const {
   return path_.string() + fmt::format(".{}", number);
 }
 
-int AuditLog::newest_rotated() const {
-  int number = 0;
-  while (std::filesystem::exists(rotated(number + 1))) ++number;
-  return number;
+std::vector<std::int64_t> AuditLog::rotated_numbers() const {
+  std::vector<std::int64_t> numbers;
+  const std::string prefix = path_.filename().string() + ".";
+  std::error_code error;
+  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    std::int64_t number = 0;
+    const char* const last = name.data() + name.size();
+    const auto [stop, fault] = std::from_chars(name.data() + prefix.size(), last, number);
+    if (fault == std::errc() && stop == last && number > 0) numbers.push_back(number);
+  }
+  std::ranges::sort(numbers);
+  return numbers;
 }
 
 // Takes the place in the chain from the last whole line of a file.
@@ -104,7 +102,7 @@ AuditLog::Extent AuditLog::follow(const std::filesystem::path& path) {
   std::string line;
   Extent extent;
   while (std::getline(file, line)) {
-    const Line parsed = parse(line);
+    const AuditLine parsed = parse_audit_line(line);
     extent.is_cut_off = file.eof();  // no newline behind it
     if (extent.is_cut_off) break;
     require(parsed.is_whole, ErrorKind::invalid_argument, "{} is no audit log of Tessera", path.string());
@@ -118,7 +116,8 @@ AuditLog::Extent AuditLog::follow(const std::filesystem::path& path) {
 void AuditLog::repair() {
   require(cut_to(bytes_), ErrorKind::io, "the audit log {} cannot be repaired: {}", path_.string(),
           std::strerror(errno));
-  append({"server", "repair", "", "a line that was cut off has been removed", ""});
+  require(append({{"server", "repair", "", "a line that was cut off has been removed", ""}}), ErrorKind::io,
+          "the audit log {} cannot be written", path_.string());
 }
 
 bool AuditLog::cut_to(std::int64_t bytes) {
@@ -126,45 +125,36 @@ bool AuditLog::cut_to(std::int64_t bytes) {
   return !has_rest_;
 }
 
-// All of it is on disk when this returns; nothing of it is in the file when it throws, or has_rest_ is set.
-void AuditLog::write_durably(std::string_view line) {
+// Returns whether all of it is on disk; else nothing of it is in the file, or has_rest_ is set.
+bool AuditLog::write_durably(std::string_view text) {
   bool is_written = true;
-  while (is_written && !line.empty()) {
-    const ssize_t count = ::write(descriptor_, line.data(), line.size());
+  while (is_written && !text.empty()) {
+    const ssize_t count = ::write(descriptor_, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
     is_written = count > 0;
-    if (is_written) line.remove_prefix(static_cast<std::size_t>(count));
+    if (is_written) text.remove_prefix(static_cast<std::size_t>(count));
   }
   // A file system may find out only here that the disk is full. What is no file (EINVAL) cannot be told to be durable.
   is_written = is_written && (::fdatasync(descriptor_) == 0 || errno == EINVAL);
-  if (is_written) return;
-  cut_to(bytes_);
-  throw Failure(Reason::unavailable, "the audit log cannot be written", 5);
+  if (!is_written) cut_to(bytes_);
+  return is_written;
 }
 
-void AuditLog::append(const AuditEvent& event) {
-  std::string line =
-      fmt::format("{}{},{}{}\",\"time\":\"{}\"", kSequenceKey, sequence_ + 1, kPreviousKey, last_hash_, time_text());
-  const auto add = [&](const char* key, const std::string& value) {
-    line += fmt::format(",\"{}\":", key);
-    append_json_text(value, line);
-  };
-  add("caller", event.caller);
-  add("action", event.action);
-  add("model", event.model);
-  add("result", event.result);
-  add("address", event.address);
-  const std::string hash = sha256(line);
-  line += fmt::format("{}{}{}\n", kHashKey, hash, kEnding);
-  write_durably(line);
-  bytes_ += static_cast<std::int64_t>(line.size());
-  ++sequence_;
+bool AuditLog::append(const std::vector<AuditEvent>& events) {
+  std::string text, hash = last_hash_;
+  std::int64_t sequence = sequence_;
+  for (const AuditEvent& event : events) text += make_audit_line(++sequence, event, hash);
+  if (!write_durably(text)) return false;
+  bytes_ += static_cast<std::int64_t>(text.size());
+  sequence_ = sequence;
   last_hash_ = hash;
+  return true;
 }
 
 // Where no second file can be made, the first one grows on, and the next line tries again.
 void AuditLog::rotate() {
-  const std::filesystem::path old = rotated(newest_rotated() + 1);
+  std::vector<std::int64_t> numbers = rotated_numbers();
+  const std::filesystem::path old = rotated(numbers.empty() ? 1 : numbers.back() + 1);
   std::error_code error;
   std::filesystem::rename(path_, old, error);
   if (error) return;
@@ -175,45 +165,102 @@ void AuditLog::rotate() {
   } catch (const Error& failure) {
     std::filesystem::rename(old, path_, error);
     log(Level::warning, "the audit log could not be rotated", {{"why", failure.what()}});
+    return;
   }
+  for (std::size_t i = 0; i + static_cast<std::size_t>(options_.most_files) <= numbers.size(); ++i)
+    std::filesystem::remove(rotated(numbers[i]), error);
+}
+
+// A group may be larger than a file should be: it is written in parts, between which the file is changed.
+bool AuditLog::write_group(const std::vector<AuditEvent>& events) {
+  std::size_t done = 0;
+  while (done < events.size()) {
+    if (has_rest_ && !cut_to(bytes_)) return false;
+    if (bytes_ >= options_.most_bytes) rotate();
+    std::size_t end = done;
+    for (std::int64_t bytes = bytes_; end < events.size() && (end == done || bytes < options_.most_bytes); ++end)
+      bytes += static_cast<std::int64_t>(bytes_of(events[end]));
+    if (!append(
+            {events.begin() + static_cast<std::ptrdiff_t>(done), events.begin() + static_cast<std::ptrdiff_t>(end)}))
+      return false;
+    done = end;
+  }
+  return true;
+}
+
+void AuditLog::run() {
+  auto told = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  while (true) {
+    const auto has_work = [this] { return stops_ || !waiting_->events.empty(); };
+    changed_.wait(lock, [&] { return has_work() || refusals_ > 0; });
+    if (!has_work()) changed_.wait_for(lock, kSecond, has_work);
+    const std::shared_ptr<Group> group = std::exchange(waiting_, std::make_shared<Group>());
+    std::vector<AuditEvent> events;
+    // Refusals are told once a second, however many other lines there are.
+    const bool tells_refusals = stops_ || std::chrono::steady_clock::now() - told >= kSecond;
+    if (tells_refusals) told = std::chrono::steady_clock::now();
+    const std::int64_t missing = missing_, refusals = tells_refusals ? std::exchange(refusals_, 0) : 0;
+    const auto tell = [&](std::int64_t count, const char* what) {
+      if (count > 0) events.push_back({"server", "count", "", fmt::format("{} {}", count, what), ""});
+    };
+    tell(missing, "events could not be recorded");
+    tell(refusals, "further refused requests");
+    events.insert(events.end(), group->events.begin(), group->events.end());
+    if (events.empty()) {
+      if (stops_) return;
+      continue;
+    }
+    lock.unlock();
+    const bool is_written = write_group(events);
+    lock.lock();
+    if (is_written) missing_ -= missing;
+    else missing_ += static_cast<std::int64_t>(group->events.size()) + refusals;
+    is_failing_ = !is_written;
+    group->is_written = true;
+    group->has_failed = !is_written;
+    written_.notify_all();
+    if (!is_written && stops_) return;
+    if (!is_written) changed_.wait_for(lock, kPause, [this] { return stops_; });
+  }
+}
+
+// With the mutex held. Null where too many events wait.
+std::shared_ptr<AuditLog::Group> AuditLog::add(const AuditEvent& event) {
+  const std::size_t bytes = bytes_of(event);
+  if (waiting_->events.size() >= kMostEvents || waiting_->bytes + bytes > kMostWaitingBytes) return nullptr;
+  waiting_->events.push_back(event);
+  waiting_->bytes += bytes;
+  changed_.notify_one();
+  return waiting_;
 }
 
 void AuditLog::write(const AuditEvent& event) {
-  const std::lock_guard lock(mutex_);
-  if (has_rest_ && !cut_to(bytes_)) throw Failure(Reason::unavailable, "the audit log cannot be written", 5);
-  if (bytes_ >= most_bytes_) rotate();
-  append(event);
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<Group> group = add(event);
+  if (group) written_.wait(lock, [&] { return group->is_written; });
+  else ++missing_;
+  if ((!group || group->has_failed) && options_.refuses_when_full) throw unwritable();
 }
 
-AuditVerdict verify_audit_log(const std::filesystem::path& path, const std::string& continues) {
-  std::ifstream file(path);
-  require(file.is_open(), std::filesystem::exists(path) ? ErrorKind::io : ErrorKind::not_found,
-          "the audit log {} cannot be read", path.string());
-  AuditVerdict verdict;
-  std::string line, expected = continues;
-  std::int64_t sequence = 0;
-  const auto wrong = [&](const char* mistake) {
-    verdict.first_wrong_line = verdict.lines;
-    verdict.mistake = mistake;
-    return verdict;
-  };
-  while (std::getline(file, line)) {
-    ++verdict.lines;
-    const Line parsed = parse(line);
-    if (!parsed.is_whole || file.eof()) return wrong("the line is cut off or was never written by the server");
-    if (sha256(parsed.text) != parsed.hash) return wrong("the line was changed: its hash is another one");
-    if (!expected.empty() && parsed.previous != expected)
-      return wrong("the line does not follow the one before it: lines were removed, added or moved");
-    if (sequence != 0 && parsed.sequence != sequence + 1) return wrong("the line's number does not follow");
-    if (verdict.lines == 1) {
-      verdict.first_previous = parsed.previous;
-      if (parsed.previous == kNoHash && parsed.sequence != 1) return wrong("the first line's number is not 1");
-    }
-    expected = parsed.hash;
-    sequence = parsed.sequence;
+void AuditLog::note(const AuditEvent& event) {
+  const std::lock_guard lock(mutex_);
+  if (is_failing_ && options_.refuses_when_full) {
+    // Whether the disk takes lines again shows when one is written.
+    if (waiting_->events.empty()) add({"server", "retry", "", "", ""});
+    throw unwritable();
   }
-  verdict.last_hash = expected;
-  return verdict;
+  if (add(event)) return;
+  ++missing_;
+  if (options_.refuses_when_full) throw unwritable();
+}
+
+void AuditLog::note_refusal(const AuditEvent& event) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t second = Clock::steady().now_ns() / 1'000'000'000;
+  if (second != second_) second_ = second, lines_ = 0;
+  if (++lines_ <= kMostRefusalLines && add(event)) return;
+  if (refusals_++ == 0) changed_.notify_one();
 }
 
 }  // namespace tessera::serve
