@@ -10,7 +10,17 @@
 namespace tessera::serve {
 namespace {
 
-constexpr std::string_view kBearer = "Bearer ";
+// The token of "Bearer TOKEN", "" for another scheme. The scheme's case does not matter (RFC 9110, 11.1).
+std::string_view bearer_token(std::string_view authorization) {
+  constexpr std::string_view kBearer = "bearer ";
+  const auto is_equal = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + ('a' - 'A') : a) == b; };
+  if (authorization.size() < kBearer.size() ||
+      !std::ranges::equal(authorization.substr(0, kBearer.size()), kBearer, is_equal))
+    return {};
+  authorization.remove_prefix(kBearer.size());
+  authorization.remove_prefix(std::min(authorization.find_first_not_of(' '), authorization.size()));
+  return authorization;
+}
 
 bool covers(const AccessKey& key, const std::string& model) {
   if (key.models.empty() || model.empty()) return true;
@@ -53,8 +63,8 @@ Access::~Access() = default;
 
 std::string Access::identify(const std::string& authorization, const std::string& certificate) const {
   if (is_open()) return "anyone";
-  std::string digest;
-  if (authorization.starts_with(kBearer)) digest = sha256(std::string_view(authorization).substr(kBearer.size()));
+  const std::string_view sent = bearer_token(authorization);
+  const std::string digest = sent.empty() ? "" : sha256(sent);
   const State* found = nullptr;
   for (const auto& state : states_) {
     const AccessKey& key = state->key;

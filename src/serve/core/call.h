@@ -30,6 +30,7 @@ struct Call {
   Cancellation cancellation;            // set when nobody waits for the answer any more
   std::int64_t arrival_ns = 0;          // of the steady clock, like the deadline
   std::int64_t deadline_ns = 0;         // 0: none
+  int depth = 0;                        // of the ensembles that the call is a step of, one within the other
   bool may_run_here = false;            // whether a short run may be computed by the thread that submits the call
   std::shared_ptr<RequestTrace> trace;  // null: the request is not traced
   // Called exactly once, by any thread, unless what was given the call threw before.

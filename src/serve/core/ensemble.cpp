@@ -12,6 +12,8 @@
 namespace tessera::serve {
 namespace {
 
+constexpr int kMostNested = 16;
+
 template <typename Tensors>
 std::vector<TensorInfo> infos(const Tensors& tensors) {
   std::vector<TensorInfo> infos;
@@ -112,6 +114,10 @@ void Ensemble::next_step(const std::shared_ptr<Progress>& progress) {
     auto part = std::make_shared<Call>();
     part->arrival_ns = Clock::steady().now_ns();
     part->request.model = step.model_name();
+    part->depth = whole.depth + 1;
+    if (part->depth > kMostNested)
+      throw Failure(Reason::bad_request, fmt::format("ensembles are nested more than {} deep at '{}'", kMostNested,
+                                                     base::shown(info_.name)));
     if (step.model_version() > 0) part->request.version = std::to_string(step.model_version());
     part->request.priority = whole.request.priority;
     part->request.sequence = whole.request.sequence;

@@ -20,6 +20,8 @@ namespace tessera::serve {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr std::size_t kMostTold = 1000;  // folders that are passed over
+
 constexpr std::chrono::milliseconds kLookAtSequences{20};
 
 }  // namespace
@@ -45,12 +47,21 @@ Repository::~Repository() {
   reaper_.join();
 }
 
+void Repository::tell_once(const std::string& name) const {
+  const std::lock_guard lock(told_mutex_);
+  if (told_.size() < kMostTold && told_.insert(name).second)
+    log(Level::warning, "a folder is passed over: names of models have letters, digits, '_', '-' and '.'",
+        {{"folder", name}});
+}
+
 std::vector<std::string> Repository::names_on_disk() const {
   if (single_) return {path_.stem().string()};
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
     const std::string name = entry.path().filename().string();
-    if (entry.is_directory() && is_name(name)) names.push_back(name);
+    if (!entry.is_directory() || name.starts_with('.')) continue;
+    if (is_name(name)) names.push_back(name);
+    else tell_once(name);
   }
   std::ranges::sort(names);
   return names;
@@ -100,6 +111,7 @@ Repository::Loaded Repository::make_versions(const std::string& name) {
   }
   const fs::path folder = path_ / name;
   const ModelSettings settings = read_model_settings(folder, name);
+  if (settings.is_ensemble()) check_no_circle(name, settings);
   std::vector<std::int64_t> numbers = chosen_versions(folder, settings);
   // What needs no file needs no folder of a version either.
   if (numbers.empty() && (settings.is_ensemble() || settings.config.backend() == kPictureBackend)) numbers = {1};
@@ -125,8 +137,9 @@ std::string Repository::signature_of(const std::string& name) const {
   if (single_) return describe(path_);
   std::vector<std::string> lines;
   std::error_code error;
-  for (auto it = fs::recursive_directory_iterator(path_ / name, error); it != fs::recursive_directory_iterator();
-       it.increment(error)) {
+  const auto follows = fs::directory_options::follow_directory_symlink;
+  for (auto it = fs::recursive_directory_iterator(path_ / name, follows, error);
+       it != fs::recursive_directory_iterator(); it.increment(error)) {
     if (error || it.depth() > 3) break;
     if (it->is_regular_file(error)) lines.push_back(describe(it->path()));
   }
@@ -183,6 +196,7 @@ void Repository::load(const std::string& name) {
 void Repository::load_all() {
   // Ensembles find their models when a request comes, so the order does not matter.
   for (const std::string& name : names_on_disk()) {
+    if (stops_loading_) return;
     try {
       load(name);
     } catch (const Failure&) {
@@ -193,23 +207,31 @@ void Repository::load_all() {
 
 void Repository::unload(const std::string& name) {
   const std::lock_guard loading(loading_);
+  end_model(name, false);
+}
+
+// With `loading_` held. A model whose folder is gone leaves no entry: it is loaded as a new one if it comes back.
+void Repository::end_model(const std::string& name, bool is_gone) {
   Versions old;
   {
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(name);
-    if (found == entries_.end() || found->second.versions.empty())
+    const bool is_loaded = found != entries_.end() && !found->second.versions.empty();
+    if (!is_loaded && !is_gone)
       throw Failure(Reason::not_found, fmt::format("model '{}' is not loaded", base::shown(name)));
+    if (found == entries_.end()) return;
     old = std::exchange(found->second.versions, {});
     found->second.reason = "unloaded";
     found->second.wanted = false;
     found->second.lingering.clear();
+    if (is_gone) entries_.erase(found);
   }
   {
     const std::lock_guard lock(retired_mutex_);
     for (Retired& retired : retired_) retired.keeps_sequences &= retired.servable->info().name != name;
   }
   retire(std::move(old), false);
-  log(Level::info, "model unloaded", {{"model", name}});
+  log(Level::info, is_gone ? "the folder of a model is gone" : "model unloaded", {{"model", name}});
 }
 
 void Repository::refresh() {
@@ -230,10 +252,11 @@ void Repository::refresh() {
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [name, entry] : entries_) {
-      if (!entry.versions.empty() && std::ranges::find(names, name) == names.end()) gone.push_back(name);
+      if (std::ranges::find(names, name) == names.end()) gone.push_back(name);
     }
   }
-  for (const std::string& name : gone) unload(name);
+  const std::lock_guard loading(loading_);
+  for (const std::string& name : gone) end_model(name, true);
 }
 
 void Repository::retire(Versions versions, bool keep_sequences) {

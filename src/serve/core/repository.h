@@ -1,11 +1,13 @@
 // The models of a folder: which are loaded, and the exchange of one version for another while requests run.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -63,6 +65,8 @@ class Repository {
   CacheCounters cache_counters() const { return cache_.counters(); }
   // To the version that the call names, or that its sequence runs on. Throws Failure as Servable::submit and find do.
   void submit(const std::shared_ptr<Call>& call) const;
+  // load_all() ends after the model that it is loading. Thread-safe, without waiting.
+  void stop_loading() { stops_loading_ = true; }
   // Ends all models when their requests are done.
   void drain();
 
@@ -83,12 +87,14 @@ class Repository {
     bool keeps_sequences = false;  // ends when its sequences have
   };
 
+  void tell_once(const std::string& name) const;
   std::vector<std::string> names_on_disk() const;
   struct Loaded {
     Versions versions;
     VersionShares shares;
   };
   Loaded make_versions(const std::string& name);
+  void check_no_circle(const std::string& name, const ModelSettings& settings) const;
   std::string version_for(const InferenceRequest& request) const;
   std::shared_ptr<Servable> route(const InferenceRequest& request) const;
   std::shared_ptr<Servable> make_model(const std::filesystem::path& folder, const std::string& version,
@@ -97,6 +103,7 @@ class Repository {
                                          const ModelSettings& settings);
   std::string signature_of(const std::string& name) const;
   void exchange(const std::string& name, Loaded loaded, const std::string& signature);
+  void end_model(const std::string& name, bool is_gone);
   void retire(Versions versions, bool keep_sequences);
   void reap();
 
@@ -106,6 +113,9 @@ class Repository {
   ResponseCache cache_;  // this and the timeline live longer than the models
   mutable Timeline timeline_;
   std::mutex loading_;  // one load at a time
+  std::atomic<bool> stops_loading_{false};
+  mutable std::mutex told_mutex_;
+  mutable std::set<std::string> told_;
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;
 

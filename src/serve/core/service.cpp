@@ -1,8 +1,34 @@
 #include "serve/core/service.h"
 
+#include <set>
+
+#include "base/text.h"
 #include "serve/core/log.h"
 
 namespace tessera::serve {
+namespace {
+
+// The name that stands twice in a list of inputs or outputs, or null. Lists are short, or refused by the model.
+template <typename List>
+const std::string* repeated(const List& list) {
+  std::set<std::string_view> names;
+  for (const auto& element : list) {
+    if (!names.insert(element.name).second) return &element.name;
+  }
+  return nullptr;
+}
+
+// An answer that held the same output many times would be larger than all that the model makes.
+void check_names_once(const InferenceRequest& request) {
+  const auto check = [](const std::string* name, const char* what) {
+    if (name != nullptr)
+      throw Failure(Reason::bad_request, fmt::format("{} '{}' is there twice", what, base::shown(*name)));
+  };
+  if (request.inputs.size() > 1) check(repeated(request.inputs), "input");
+  if (request.outputs.size() > 1) check(repeated(request.outputs), "output");
+}
+
+}  // namespace
 
 Service::Service(Repository& repository, Access& access, AuditLog* audit, const ServiceOptions& options, Tracer* tracer)
     : repository_(repository),
@@ -10,19 +36,18 @@ Service::Service(Repository& repository, Access& access, AuditLog* audit, const 
       audit_(audit),
       tracer_(tracer),
       options_(options),
+      shared_memory_(options.shared_memory_prefix),
       started_ns_(Clock::steady().now_ns()) {}
 
 const std::vector<std::string>& extensions() {
-  static const std::vector<std::string> names{"classification",
-                                              "model_repository",
-                                              "schedule_policy",
-                                              "model_configuration",
-                                              "binary_tensor_data",
-                                              "statistics",
-                                              "system_shared_memory",
-                                              "trace",
-                                              "logging"};
+  static const std::vector<std::string> names{
+      "classification",     "model_repository", "schedule_policy",      "model_configuration",
+      "binary_tensor_data", "statistics",       "system_shared_memory", "logging"};
   return names;
+}
+
+void refuse_trace_settings() {
+  throw Failure(Reason::unsupported, "traces are set up by [tracing] in the server's configuration");
 }
 
 void Service::record(const Credentials& credentials, const std::string& caller, const std::string& action,
@@ -38,7 +63,8 @@ std::string Service::caller_for(const Credentials& credentials, Role role, const
     return caller;
   } catch (const Failure& failure) {
     ++refused_callers_;
-    record(credentials, caller, std::string(name_of(role)), model, failure.what());
+    if (audit_ != nullptr)
+      audit_->note_refusal({caller, std::string(name_of(role)), model, failure.what(), credentials.address});
     throw;
   }
 }
@@ -52,23 +78,33 @@ std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRe
   const std::string caller = caller_for(credentials, Role::infer, request.model);
   access_.count(caller);
   if (is_draining()) throw Failure(Reason::unavailable, "the server is shutting down", 1);
+  check_names_once(request);
   bool reads_regions = false;
   for (const InferenceInput& input : request.inputs) reads_regions = reads_regions || input.region.has_value();
   for (const RequestedOutput& output : request.outputs) reads_regions = reads_regions || output.region.has_value();
   if (reads_regions) {
     if (!options_.shared_memory) throw Failure(Reason::unsupported, "shared memory is off on this server");
-    shared_memory_.read_inputs(request);
+    std::int64_t bytes = 0;
+    for (const InferenceInput& input : request.inputs) {
+      const std::int64_t part = input.region ? input.region->byte_size : 0;
+      if (part > options_.most_region_bytes - bytes)
+        throw Failure(Reason::too_large,
+                      fmt::format("the inputs in shared memory have more than {} bytes", options_.most_region_bytes));
+      bytes += std::max<std::int64_t>(part, 0);
+    }
+    shared_memory_.read_inputs(caller, request);
   }
-  if (options_.audit_inference) record(credentials, caller, "infer", request.model, "accepted");
+  if (options_.audit_inference && audit_ != nullptr)
+    audit_->note({caller, "infer", request.model, "accepted", credentials.address});
   auto call = std::make_shared<Call>();
   call->arrival_ns = arrival_ns;
   call->request = std::move(request);
   // The call lives as long as its function: whoever calls it holds the call.
-  call->done = [this, raw = call.get(), done = std::move(done)](Outcome outcome) {
+  call->done = [this, caller, raw = call.get(), done = std::move(done)](Outcome outcome) {
     InferenceRequest& request = raw->request;
     if (!outcome.failure) {
       try {
-        shared_memory_.write_outputs(request, outcome.response);
+        shared_memory_.write_outputs(caller, request, outcome.response);
       } catch (...) {
         outcome.failure = current_failure();
       }
@@ -166,10 +202,10 @@ void Service::set_shares(const Credentials& credentials, const std::string& name
   manage(credentials, "shares", name, [&] { repository_.set_shares(name, shares); });
 }
 
-SharedMemory& Service::shared_memory(const Credentials& credentials) {
-  caller_for(credentials, Role::infer, "");
+Service::CallersRegions Service::shared_memory(const Credentials& credentials) {
+  const std::string caller = caller_for(credentials, Role::infer, "");
   if (!options_.shared_memory) throw Failure(Reason::unsupported, "shared memory is off on this server");
-  return shared_memory_;
+  return {shared_memory_, caller};
 }
 
 std::string Service::metrics(const Credentials& credentials) {

@@ -25,8 +25,10 @@ struct Credentials {
 
 struct ServiceOptions {
   bool shared_memory = true;
-  bool audit_inference = false;  // beside changes and refusals, which are always recorded
-  bool lend_threads = false;     // whether a request's thread may compute, at most one at a time; others must be left
+  std::string shared_memory_prefix;                          // of the names of regions that clients may register
+  bool audit_inference = false;                              // beside changes and refusals, which are always recorded
+  std::int64_t most_region_bytes = std::int64_t{256} << 20;  // of all inputs of a request that lie in shared memory
+  bool lend_threads = false;  // whether a request's thread may compute, at most one at a time; others must be left
 };
 
 // Thread-safe. Functions throw Failure.
@@ -42,7 +44,9 @@ class Service {
   std::shared_ptr<Call> infer(const Credentials& credentials, InferenceRequest request, Done done);
 
   bool is_live() const { return true; }
-  bool is_ready() const { return !draining_.load() && repository_.is_ready(); }
+  bool is_ready() const { return loaded_.load() && !draining_.load() && repository_.is_ready(); }
+  // All models have been loaded, or cannot be.
+  void end_loading() { loaded_.store(true); }
   void begin_drain() { draining_.store(true); }
   bool is_draining() const { return draining_.load(); }
 
@@ -64,8 +68,12 @@ class Service {
   void set_shares(const Credentials& credentials, const std::string& name,
                   const std::map<std::int64_t, double>& shares);
 
+  struct CallersRegions {
+    SharedMemory& memory;
+    std::string caller;
+  };
   // Throws Failure(unsupported) where shared memory is off.
-  SharedMemory& shared_memory(const Credentials& credentials);
+  CallersRegions shared_memory(const Credentials& credentials);
   std::string metrics(const Credentials& credentials);
   void require_role(const Credentials& credentials, Role role, const std::string& model = "");
   ServerCounters counters() const;
@@ -88,10 +96,13 @@ class Service {
   Tracer* tracer_;
   ServiceOptions options_;
   SharedMemory shared_memory_;
-  std::atomic<bool> draining_{false}, thread_is_lent_{false};
+  std::atomic<bool> loaded_{false}, draining_{false}, thread_is_lent_{false};
   std::atomic<std::int64_t> refused_callers_{0};
   std::int64_t started_ns_;
 };
+
+// Triton's interface for traces can be read and not set: throws Failure(unsupported), which says what to do.
+[[noreturn]] void refuse_trace_settings();
 
 // Names of the extensions of the protocol that the server has, as its metadata lists them.
 const std::vector<std::string>& extensions();

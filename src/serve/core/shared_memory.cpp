@@ -42,16 +42,19 @@ struct SharedMemory::Open {
   int descriptor;
 };
 
-SharedMemory::SharedMemory() = default;
+SharedMemory::SharedMemory(std::string prefix) : prefix_(prefix.starts_with('/') ? prefix.substr(1) : prefix) {}
 SharedMemory::~SharedMemory() = default;
 
-void SharedMemory::add(const Region& region) {
+void SharedMemory::add(const std::string& caller, const Region& region) {
   if (region.name.empty() || region.name.size() > 200)
     refuse("a shared-memory region needs a name of at most 200 bytes");
   if (!is_key(region.key))
     refuse(fmt::format("'{}' is no key of a shared-memory region, expected '/name' of letters, digits, '_', '-', '.'",
                        base::shown(region.key)));
   const std::string key = region.key.starts_with('/') ? region.key : "/" + region.key;
+  if (!std::string_view(key).substr(1).starts_with(prefix_))
+    throw Failure(Reason::forbidden,
+                  fmt::format("keys of shared-memory regions begin with '/{}' on this server", prefix_));
   const int descriptor = ::shm_open(key.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
   if (descriptor < 0) refuse(fmt::format("the shared-memory region '{}' cannot be opened", base::shown(region.key)));
   auto open = std::make_shared<const Open>(region, descriptor);
@@ -62,45 +65,53 @@ void SharedMemory::add(const Region& region) {
     refuse(fmt::format("the shared-memory region '{}' has no {} bytes at {}", base::shown(region.key), region.byte_size,
                        region.offset));
   const std::lock_guard lock(mutex_);
-  if (regions_.contains(region.name))
-    refuse(fmt::format("the region '{}' is registered already", base::shown(region.name)));
-  if (regions_.size() >= kMostRegions) throw Failure(Reason::unavailable, "too many shared-memory regions", 1);
-  regions_.emplace(region.name, std::move(open));
+  Regions& own = regions_[caller];
+  if (own.contains(region.name)) refuse(fmt::format("the region '{}' is registered already", base::shown(region.name)));
+  if (own.size() >= kMostRegions) throw Failure(Reason::unavailable, "too many shared-memory regions", 1);
+  own.emplace(region.name, std::move(open));
 }
 
-void SharedMemory::remove(const std::string& name) {
+void SharedMemory::remove(const std::string& caller, const std::string& name) {
   const std::lock_guard lock(mutex_);
-  regions_.erase(name);
+  const auto own = regions_.find(caller);
+  if (own != regions_.end()) own->second.erase(name);
 }
 
-void SharedMemory::remove_all() {
+void SharedMemory::remove_all(const std::string& caller) {
   const std::lock_guard lock(mutex_);
-  regions_.clear();
+  regions_.erase(caller);
 }
 
-std::vector<Region> SharedMemory::list() const {
+std::vector<Region> SharedMemory::list(const std::string& caller) const {
   const std::lock_guard lock(mutex_);
   std::vector<Region> regions;
-  for (const auto& [name, open] : regions_) regions.push_back(open->region);
+  const auto own = regions_.find(caller);
+  if (own == regions_.end()) return regions;
+  for (const auto& [name, open] : own->second) regions.push_back(open->region);
   return regions;
 }
 
-Region SharedMemory::find(const std::string& name) const {
+// Null where the caller has no such region.
+std::shared_ptr<const SharedMemory::Open> SharedMemory::registered(const std::string& caller,
+                                                                   const std::string& name) const {
   const std::lock_guard lock(mutex_);
-  const auto found = regions_.find(name);
-  if (found == regions_.end())
+  const auto own = regions_.find(caller);
+  if (own == regions_.end()) return nullptr;
+  const auto found = own->second.find(name);
+  return found != own->second.end() ? found->second : nullptr;
+}
+
+Region SharedMemory::find(const std::string& caller, const std::string& name) const {
+  const auto found = registered(caller, name);
+  if (!found)
     throw Failure(Reason::not_found, fmt::format("no shared-memory region '{}' is registered", base::shown(name)));
-  return found->second->region;
+  return found->region;
 }
 
 // The region of a part, which lies within it; `begin` is where in the object.
-std::shared_ptr<const SharedMemory::Open> SharedMemory::part(const RegionPart& wanted, std::int64_t& begin) const {
-  std::shared_ptr<const Open> open;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = regions_.find(wanted.region);
-    if (found != regions_.end()) open = found->second;
-  }
+std::shared_ptr<const SharedMemory::Open> SharedMemory::part(const std::string& caller, const RegionPart& wanted,
+                                                             std::int64_t& begin) const {
+  std::shared_ptr<const Open> open = registered(caller, wanted.region);
   if (!open) refuse(fmt::format("no shared-memory region '{}' is registered", base::shown(wanted.region)));
   const Region& region = open->region;
   if (wanted.offset < 0 || wanted.byte_size < 0 || wanted.byte_size > region.byte_size ||
@@ -111,11 +122,11 @@ std::shared_ptr<const SharedMemory::Open> SharedMemory::part(const RegionPart& w
   return open;
 }
 
-void SharedMemory::read_inputs(InferenceRequest& request) const {
+void SharedMemory::read_inputs(const std::string& caller, InferenceRequest& request) const {
   for (InferenceInput& input : request.inputs) {
     if (!input.region) continue;
     std::int64_t begin = 0;
-    const std::shared_ptr<const Open> open = part(*input.region, begin);
+    const std::shared_ptr<const Open> open = part(caller, *input.region, begin);
     std::string bytes(static_cast<std::size_t>(input.region->byte_size), '\0');
     std::size_t done = 0;
     while (done < bytes.size()) {
@@ -129,7 +140,8 @@ void SharedMemory::read_inputs(InferenceRequest& request) const {
   }
 }
 
-void SharedMemory::write_outputs(InferenceRequest& request, const InferenceResponse& response) const {
+void SharedMemory::write_outputs(const std::string& caller, InferenceRequest& request,
+                                 const InferenceResponse& response) const {
   for (RequestedOutput& output : request.outputs) {
     if (!output.region) continue;
     const auto made = std::ranges::find(response.outputs, output.name, &OutputTensor::name);
@@ -137,7 +149,7 @@ void SharedMemory::write_outputs(InferenceRequest& request, const InferenceRespo
     std::string bytes;
     append_elements(made->tensor, bytes);
     std::int64_t begin = 0;
-    const std::shared_ptr<const Open> open = part(*output.region, begin);
+    const std::shared_ptr<const Open> open = part(caller, *output.region, begin);
     if (static_cast<std::int64_t>(bytes.size()) > output.region->byte_size)
       refuse(fmt::format("output '{}' has {} bytes, and its part of the region '{}' {}", base::shown(output.name),
                          bytes.size(), base::shown(output.region->region), output.region->byte_size));

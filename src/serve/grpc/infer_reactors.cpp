@@ -5,11 +5,10 @@
 #include <grpcpp/server_context.h>
 
 #include <deque>
-#include <mutex>
-#include <set>
 
 #include "serve/core/log.h"
 #include "serve/grpc/convert.h"
+#include "serve/protocol/request_decoder.h"
 
 namespace tessera::serve {
 namespace {
@@ -17,6 +16,18 @@ namespace {
 // The most requests of one stream that are read before answers have gone. Requests of sequences may be more, because
 // those that wait for a slot must not keep the last requests of others from being read.
 constexpr std::size_t kMostInFlight = 64, kMostOfSequences = 1024;
+constexpr std::int64_t kMostAnswerBytes = INT32_MAX - (1 << 20);
+
+// A message of 2 GiB or more ends the process within gRPC.
+void check_size(Outcome& outcome) {
+  if (outcome.failure) return;
+  std::int64_t bytes = 0;
+  for (const OutputTensor& output : outcome.response.outputs) bytes += encoded_bytes(output.tensor);
+  if (bytes > kMostAnswerBytes)
+    outcome.failure = Failure(Reason::too_large, fmt::format("the answer has {} bytes, and gRPC takes {} at most: ask "
+                                                             "for outputs in shared memory, or by HTTP",
+                                                             bytes, kMostAnswerBytes));
+}
 
 class InferReactor final : public grpc::ServerUnaryReactor {
  public:
@@ -28,6 +39,7 @@ class InferReactor final : public grpc::ServerUnaryReactor {
     try {
       std::shared_ptr<Call> call = service.infer(credentials_of(context), from_message(request),
                                                  [this, &response](Outcome outcome, InferenceRequest& asked) {
+                                                   check_size(outcome);
                                                    if (outcome.failure) return Finish(status_of(*outcome.failure));
                                                    to_message(outcome.response, asked, response);
                                                    Finish(grpc::Status::OK);
@@ -57,11 +69,20 @@ class InferReactor final : public grpc::ServerUnaryReactor {
 };
 
 class StreamReactor final
-    : public grpc::ServerBidiReactor<inference::ModelInferRequest, inference::ModelStreamInferResponse> {
+    : public grpc::ServerBidiReactor<inference::ModelInferRequest, inference::ModelStreamInferResponse>,
+      public EndingStream {
  public:
-  StreamReactor(Service& service, grpc::CallbackServerContext& context)
-      : service_(service), credentials_(credentials_of(context)) {
+  StreamReactor(Service& service, grpc::CallbackServerContext& context, OpenStreams& streams)
+      : service_(service), streams_(streams), credentials_(credentials_of(context)) {
     StartRead(&request_);
+    streams_.add(*this);
+  }
+  ~StreamReactor() override { streams_.remove(*this); }
+
+  void end() override {
+    const std::lock_guard lock(mutex_);
+    reading_ended_ = true;
+    finish_if_over();
   }
 
   void OnReadDone(bool ok) override {
@@ -73,10 +94,12 @@ class StreamReactor final
     ++service_.grpc_requests;
     {
       const std::lock_guard lock(mutex_);
+      if (finished_) return;
       ++in_flight_;
     }
     begin_call();
     const std::lock_guard lock(mutex_);
+    if (finished_) return;
     if (request_.parameters().contains("sequence_id")) most_in_flight_ = kMostOfSequences;
     if (in_flight_ + answers_.size() < most_in_flight_) StartRead(&request_);
     else reading_waits_ = true;
@@ -115,6 +138,7 @@ class StreamReactor final
       std::shared_ptr<Call> call =
           service_.infer(credentials_, from_message(request_), [this, slot](Outcome outcome, InferenceRequest& asked) {
             inference::ModelStreamInferResponse answer;
+            check_size(outcome);
             if (outcome.failure) {
               answer.set_error_message(outcome.failure->what());
               answer.mutable_infer_response()->set_id(asked.id);
@@ -152,6 +176,7 @@ class StreamReactor final
   }
 
   Service& service_;
+  OpenStreams& streams_;
   const Credentials credentials_;
   inference::ModelInferRequest request_;
   std::mutex mutex_;
@@ -162,6 +187,27 @@ class StreamReactor final
 };
 
 }  // namespace
+
+void OpenStreams::add(EndingStream& stream) {
+  bool is_ended = false;
+  {
+    const std::lock_guard lock(mutex_);
+    streams_.insert(&stream);
+    is_ended = is_ended_;
+  }
+  if (is_ended) stream.end();
+}
+
+void OpenStreams::remove(EndingStream& stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.erase(&stream);
+}
+
+void OpenStreams::end() {
+  const std::lock_guard lock(mutex_);
+  is_ended_ = true;
+  for (EndingStream* const stream : streams_) stream->end();
+}
 
 Credentials credentials_of(const grpc::CallbackServerContext& context) {
   Credentials credentials;
@@ -187,6 +233,7 @@ grpc::Status status_of(const Failure& failure) {
     switch (failure.reason()) {
       case Reason::bad_request:
       case Reason::too_large:
+      case Reason::unsupported_media:
         return grpc::StatusCode::INVALID_ARGUMENT;
       case Reason::unauthenticated:
         return grpc::StatusCode::UNAUTHENTICATED;
@@ -220,8 +267,8 @@ grpc::ServerUnaryReactor* start_infer(Service& service, grpc::CallbackServerCont
 }
 
 grpc::ServerBidiReactor<inference::ModelInferRequest, inference::ModelStreamInferResponse>* start_stream(
-    Service& service, grpc::CallbackServerContext& context) {
-  return new StreamReactor(service, context);
+    Service& service, grpc::CallbackServerContext& context, OpenStreams& streams) {
+  return new StreamReactor(service, context, streams);
 }
 
 }  // namespace tessera::serve

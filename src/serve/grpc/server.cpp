@@ -26,6 +26,7 @@ using Unary = grpc::ServerUnaryReactor;
 class Front final : public inference::GRPCInferenceService::CallbackService {
  public:
   explicit Front(serve::Service& service) : service_(service) {}
+  void end_streams() { streams_.end(); }
 
   Unary* ServerLive(Context* context, const inference::ServerLiveRequest*,
                     inference::ServerLiveResponse* response) override {
@@ -83,7 +84,7 @@ class Front final : public inference::GRPCInferenceService::CallbackService {
   }
   grpc::ServerBidiReactor<inference::ModelInferRequest, inference::ModelStreamInferResponse>* ModelStreamInfer(
       Context* context) override {
-    return start_stream(service_, *context);
+    return start_stream(service_, *context, streams_);
   }
 
   Unary* RepositoryIndex(Context* context, const inference::RepositoryIndexRequest* request,
@@ -117,8 +118,9 @@ class Front final : public inference::GRPCInferenceService::CallbackService {
   Unary* SystemSharedMemoryStatus(Context* context, const inference::SystemSharedMemoryStatusRequest* request,
                                   inference::SystemSharedMemoryStatusResponse* response) override {
     return answer(context, [&](const Credentials& who) {
-      const SharedMemory& memory = service_.shared_memory(who);
-      const auto list = request->name().empty() ? memory.list() : std::vector<Region>{memory.find(request->name())};
+      const auto [memory, caller] = service_.shared_memory(who);
+      const auto list =
+          request->name().empty() ? memory.list(caller) : std::vector<Region>{memory.find(caller, request->name())};
       for (const Region& region : list) {
         auto& status = (*response->mutable_regions())[region.name];
         status.set_name(region.name);
@@ -133,16 +135,17 @@ class Front final : public inference::GRPCInferenceService::CallbackService {
     return answer(context, [&](const Credentials& who) {
       if (!std::in_range<std::int64_t>(request->offset()) || !std::in_range<std::int64_t>(request->byte_size()))
         throw Failure(Reason::bad_request, "offset or byte_size is out of range");
-      service_.shared_memory(who).add({request->name(), request->key(), static_cast<std::int64_t>(request->offset()),
-                                       static_cast<std::int64_t>(request->byte_size())});
+      const auto [memory, caller] = service_.shared_memory(who);
+      memory.add(caller, {request->name(), request->key(), static_cast<std::int64_t>(request->offset()),
+                          static_cast<std::int64_t>(request->byte_size())});
     });
   }
   Unary* SystemSharedMemoryUnregister(Context* context, const inference::SystemSharedMemoryUnregisterRequest* request,
                                       inference::SystemSharedMemoryUnregisterResponse*) override {
     return answer(context, [&](const Credentials& who) {
-      SharedMemory& memory = service_.shared_memory(who);
-      if (request->name().empty()) memory.remove_all();
-      else memory.remove(request->name());
+      const auto [memory, caller] = service_.shared_memory(who);
+      if (request->name().empty()) memory.remove_all(caller);
+      else memory.remove(caller, request->name());
     });
   }
   Unary* CudaSharedMemoryStatus(Context* context, const inference::CudaSharedMemoryStatusRequest*,
@@ -154,10 +157,11 @@ class Front final : public inference::GRPCInferenceService::CallbackService {
     return answer(context, [](const Credentials&) {});
   }
 
-  Unary* TraceSetting(Context* context, const inference::TraceSettingRequest*,
+  Unary* TraceSetting(Context* context, const inference::TraceSettingRequest* request,
                       inference::TraceSettingResponse* response) override {
     return answer(context, [&](const Credentials& who) {
-      service_.require_role(who, Role::read);
+      service_.require_role(who, request->settings().empty() ? Role::read : Role::manage);
+      if (!request->settings().empty()) refuse_trace_settings();
       const auto set = [&](const char* key, const char* value) {
         (*response->mutable_settings())[key].add_value(value);
       };
@@ -198,6 +202,7 @@ class Front final : public inference::GRPCInferenceService::CallbackService {
   }
 
   serve::Service& service_;
+  OpenStreams streams_;
 };
 
 constexpr unsigned kCertificateSeconds = 2;  // between two looks at the files
@@ -259,6 +264,7 @@ int GrpcServer::port() const {
 }
 
 void GrpcServer::drain(double seconds) {
+  state_->front.end_streams();
   state_->server->Shutdown(std::chrono::system_clock::now() +
                            std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
 }

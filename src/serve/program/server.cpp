@@ -1,5 +1,7 @@
 #include "serve/program/server.h"
 
+#include <atomic>
+#include <mutex>
 #include <thread>
 
 #include "base/error.h"
@@ -9,6 +11,7 @@
 #include "serve/http/api.h"
 #include "serve/http/client.h"
 #include "serve/http/server.h"
+#include "serve/protocol/failure.h"
 
 namespace tessera::serve {
 namespace {
@@ -39,6 +42,12 @@ void warn_about_collector(const HttpEndpoint& endpoint, const HttpClientOptions&
       {{"host", endpoint.host}});
 }
 
+// Whether the addresses for HTTP are for programs of this machine alone.
+bool is_on_loopback(const ServerOptions& options) {
+  return (options.http == kOff || is_loopback(options.http)) &&
+         (options.metrics == kOff || is_loopback(options.metrics));
+}
+
 bool shares_memory(const ServerOptions& options) {
   if (options.shared_memory_is_given || !options.shared_memory) return options.shared_memory;
   // Clients on other machines have none, and what lies in it here is not theirs.
@@ -47,7 +56,7 @@ bool shares_memory(const ServerOptions& options) {
 
 std::unique_ptr<AuditLog> make_audit(const ServerOptions& options) {
   if (options.audit_file.empty()) return nullptr;
-  return std::make_unique<AuditLog>(options.audit_file, options.audit_bytes);
+  return std::make_unique<AuditLog>(options.audit_file, options.audit);
 }
 
 std::unique_ptr<Tracer> make_tracer(const ServerOptions& options) {
@@ -71,19 +80,16 @@ struct Server::State {
         repository(arbiter, options.repository, options.cache_bytes),
         access(options.keys),
         audit(make_audit(options)),
-        service(repository, access, audit.get(), {shares_memory(options), options.audit_inference, options.threads > 1},
+        service(repository, access, audit.get(),
+                {shares_memory(options), options.shared_memory_prefix, options.audit_inference,
+                 options.limits.body_bytes, options.threads > 1},
                 tracer.get()),
-        api(service, options.limits.body_bytes),
+        api(service, {options.limits.body_bytes, options.hosts, is_on_loopback(options), options.origins}),
+        metrics_handler(api),
         http(options.limits, options.threads, service.connections) {}
 
-  int listen_http(const std::string& address, std::shared_ptr<Call> (HttpApi::*handle)(HttpRequest, Reply)) {
-    if (address == kOff) return 0;
-    return http.listen(
-        address,
-        [this, handle](HttpRequest request, Reply reply) {
-          return (api.*handle)(std::move(request), std::move(reply));
-        },
-        options.tls);
+  int listen_http(const std::string& address, HttpHandler& handler) {
+    return address == kOff ? 0 : http.listen(address, handler, options.tls);
   }
 
   void start_grpc() {
@@ -103,14 +109,16 @@ struct Server::State {
   std::unique_ptr<AuditLog> audit;
   Service service;
   HttpApi api;
+  MetricsHandler metrics_handler;
   HttpServer http;
   std::unique_ptr<GrpcServer> grpc;
   ServerPorts ports;
+  std::atomic<bool> loaded{false};
   std::mutex draining;
   bool drained = false;
 };
 
-Server::Server(const ServerOptions& options) {
+Server::Server(const ServerOptions& options, Loading loading) {
   set_log_level(options.log_level);
   require(!options.repository.empty(), ErrorKind::invalid_argument,
           "there is nothing to serve: name a model file or a folder of models");
@@ -118,12 +126,22 @@ Server::Server(const ServerOptions& options) {
           "{} threads cannot read requests, expected 1 to 256", options.threads);
   warn_about_addresses(options);
   state_ = std::make_unique<State>(options);
-  state_->ports.http = state_->listen_http(options.http, &HttpApi::handle);
-  state_->ports.metrics = state_->listen_http(options.metrics, &HttpApi::handle_metrics);
-  state_->repository.load_all();
-  if (state_->audit) state_->audit->write({"server", "start", "", "ready", ""});
+  state_->ports.http = state_->listen_http(options.http, state_->api);
+  state_->ports.metrics = state_->listen_http(options.metrics, state_->metrics_handler);
   state_->start_grpc();
   state_->http.start();
+  if (loading == Loading::before_return) load();
+}
+
+void Server::load() {
+  state_->repository.load_all();
+  if (state_->audit) state_->audit->write({"server", "start", "", "ready", ""});
+  state_->loaded = true;
+  state_->service.end_loading();
+}
+
+bool Server::is_loaded() const {
+  return state_->loaded;
 }
 
 Server::~Server() = default;
@@ -149,13 +167,19 @@ void Server::drain() {
   const std::lock_guard lock(state.draining);
   if (std::exchange(state.drained, true)) return;
   state.service.begin_drain();
+  state.repository.stop_loading();
   std::thread grpc_end([&] {
     if (state.grpc) state.grpc->drain(state.options.drain_seconds);
   });
   state.http.drain(state.options.drain_seconds);
   grpc_end.join();
-  state.repository.drain();
-  if (state.audit) state.audit->write({"server", "stop", "", "drained", ""});
+  if (state.loaded) state.repository.drain();
+  if (!state.audit) return;
+  try {
+    state.audit->write({"server", "stop", "", "drained", ""});
+  } catch (const Failure& failure) {
+    log(Level::error, "the end of the server could not be recorded", {{"why", failure.what()}});
+  }
 }
 
 }  // namespace tessera::serve

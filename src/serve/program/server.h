@@ -19,12 +19,18 @@ struct ServerPorts {
 // call that met them. The level of the log is one for all servers of a process. Thread-safe.
 class Server {
  public:
-  // Listens, loads all models (one that cannot be loaded stands in models() with the reason) and takes requests. Throws
-  // Error for options and files that cannot be used, and for addresses that cannot be had.
-  explicit Server(const ServerOptions& options);
+  enum class Loading { before_return, by_load };
+  // Listens, takes requests, and loads all models (one that cannot be loaded stands in models() with the reason) before
+  // it returns, or leaves that to load(): the server is live from the first moment, and ready when models are loaded.
+  // Throws Error for options and files that cannot be used, and for addresses that cannot be had.
+  explicit Server(const ServerOptions& options, Loading loading = Loading::before_return);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
+
+  // Throws Error where the repository cannot be read. By one thread, once.
+  void load();
+  bool is_loaded() const;
 
   const ServerPorts& ports() const;
   // Whether every model that was asked for is loaded, and the server takes requests.
@@ -33,7 +39,7 @@ class Server {
   // Loads what has changed on disk and unloads what is gone. Throws Error where the repository cannot be read.
   void refresh();
   // Takes no new requests, answers those that it has (for at most ServerOptions::drain_seconds) and ends. A second call
-  // returns when the first one has ended.
+  // returns when the first one has ended. While another thread is in load(), that one goes on with its model alone.
   void drain();
 
  private:

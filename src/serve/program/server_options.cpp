@@ -70,9 +70,13 @@ void read_limits(io::TomlTable table, const std::string& where, HttpLimits& limi
   limits.all_bodies_bytes = whole("all_bodies_mib", limits.all_bodies_bytes >> 20, 1) << 20;
   limits.header_bytes = whole("header_bytes", limits.header_bytes, 1024);
   limits.connections = whole("connections", limits.connections, 1);
+  limits.connections_per_peer =
+      whole("connections_per_peer",
+            std::min(limits.connections_per_peer, std::max<std::int64_t>(limits.connections / 2, 1)), 1);
   limits.header_seconds = seconds("header_seconds", limits.header_seconds);
   limits.idle_seconds = seconds("idle_seconds", limits.idle_seconds);
   limits.stall_seconds = seconds("stall_seconds", limits.stall_seconds);
+  limits.transfer_seconds = seconds("transfer_seconds", limits.transfer_seconds);
 }
 
 void read_tracing(io::TomlTable table, const std::string& where, ServerOptions& options) {
@@ -101,7 +105,10 @@ void parse_server_config(const std::string& text, const std::string& where, Serv
   options.threads = static_cast<int>(whole_within(table, "threads", options.threads, 1, 256, where));
   options.shared_memory_is_given = table.has("shared_memory");
   options.shared_memory = table.boolean("shared_memory", options.shared_memory);
+  options.shared_memory_prefix = table.text("shared_memory_prefix", "");
   options.log_level = table.text("log_level", options.log_level);
+  if (table.has("hosts")) options.hosts = table.texts("hosts");
+  if (table.has("origins")) options.origins = table.texts("origins");
   io::TomlTable cache = table.table("cache");
   options.cache_bytes = whole_within(cache, "most_mib", options.cache_bytes >> 20, 0, kMostWhole, "[cache] of " + where)
                         << 20;
@@ -113,7 +120,13 @@ void parse_server_config(const std::string& text, const std::string& where, Serv
           "[tls] in {} needs both certificate and key", where);
   io::TomlTable audit = table.table("audit");
   options.audit_file = audit.text("file", "");
-  options.audit_bytes = whole_within(audit, "most_mib", 64, 1, kMostWhole, "[audit] of " + where) << 20;
+  const std::string in_audit = "[audit] of " + where;
+  options.audit.most_bytes = whole_within(audit, "most_mib", 64, 1, kMostWhole, in_audit) << 20;
+  options.audit.most_files = whole_within(audit, "most_files", 16, 1, kMostWhole, in_audit);
+  const std::string full = audit.text("audit_full", "refuse");
+  require(full == "refuse" || full == "drop", ErrorKind::invalid_argument,
+          "audit_full in {} is '{}', expected \"refuse\" or \"drop\"", in_audit, full);
+  options.audit.refuses_when_full = full == "refuse";
   options.audit_inference = audit.boolean("inference", false);
   read_tracing(table.table("tracing"), where, options);
   io::TomlTable keys = table.table("key");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "serve/core/access.h"
+#include "serve/core/audit_log.h"
 #include "serve/core/tracing.h"
 #include "serve/http/client.h"
 #include "serve/http/limits.h"
@@ -21,11 +22,13 @@ struct ServerOptions {
   double drain_seconds = 30;
   int threads = 2;  // that read and write
   bool shared_memory = true, shared_memory_is_given = false;
+  std::string shared_memory_prefix;
   std::string log_level = "info";
+  std::vector<std::string> hosts, origins;  // see HttpApiOptions
   HttpLimits limits;
   TlsFiles tls;
   std::string audit_file;
-  std::int64_t audit_bytes = std::int64_t{64} << 20;
+  AuditOptions audit;
   bool audit_inference = false;
   TracingOptions tracing;
   HttpClientOptions collector;  // how to reach the collector of traces

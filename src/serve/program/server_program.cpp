@@ -2,11 +2,16 @@
 
 #include <malloc.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <ctime>
+#include <exception>
+#include <memory>
 #include <thread>
 
 #include "serve/core/log.h"
@@ -25,6 +30,43 @@ sigset_t handled_signals() {
 // core) whose free memory no other thread uses: memory that grows for hours while no more is in use.
 void limit_arenas() {
   ::mallopt(M_ARENA_MAX, static_cast<int>(std::max(2U, std::thread::hardware_concurrency())));
+}
+
+// A connection is a descriptor, and the usual limit of a shell is 1024.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Loads the models while signals are heeded. Returns the signal that ends the server meanwhile, 0 without one; an
+// exception of loading passes.
+int load(Server& server) {
+  struct Progress {
+    std::atomic<bool> is_over = false;
+    std::exception_ptr failure;
+  };
+  const auto progress = std::make_shared<Progress>();  // the thread may outlive this function
+  std::thread loader([&server, progress] {
+    try {
+      server.load();
+    } catch (...) {
+      progress->failure = std::current_exception();
+    }
+    progress->is_over = true;
+  });
+  const sigset_t signals = handled_signals();
+  while (!progress->is_over) {
+    constexpr timespec kLook{0, 20'000'000};
+    const int signal = ::sigtimedwait(&signals, nullptr, &kLook);
+    if (signal != SIGTERM && signal != SIGINT) continue;
+    loader.detach();  // it is within a model, and the process ends
+    return signal;
+  }
+  loader.join();
+  if (progress->failure) std::rethrow_exception(progress->failure);
+  return 0;
 }
 
 // Waits for a signal that ends the server, and looks at the repository meanwhile. Returns the signal.
@@ -58,13 +100,19 @@ void run_server(const ServerOptions& options, const std::function<void(const Ser
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // threads inherit it: signals come to the wait below alone
   // A client that has gone, and a file that has reached its greatest size, are errors of the call that met them.
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
-  Server server(options);
+  raise_descriptor_limit();
+  Server server(options, Server::Loading::by_load);
+  const auto drain = [&server](int signal) {
+    log(Level::info, "draining", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+    server.drain();
+    log(Level::info, "stopped");
+  };
+  if (const int signal = load(server); signal != 0) {
+    drain(signal);
+    std::_Exit(0);
+  }
   ready(server.ports());
-
-  const int signal = wait_for_end(server, options.poll_seconds);
-  log(Level::info, "draining", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
-  server.drain();
-  log(Level::info, "stopped");
+  drain(wait_for_end(server, options.poll_seconds));
 }
 
 }  // namespace tessera::serve
