@@ -4,9 +4,12 @@
     hostile_grpc_test.py TESSERA
 """
 import concurrent.futures
+import pathlib
 import socket
 import struct
+import tempfile
 import threading
+import time
 import unittest
 
 import grpc
@@ -161,6 +164,31 @@ class HostileGrpc(server.WithServer):
         finally:
             for connection in held:
                 connection.close()
+
+    def test_repeated_outputs(self):
+        output = field(6, field(1, "output"))
+        code = self.code(GOOD + output * 600)
+        self.assertEqual(code, grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertEqual(self.code(GOOD + output), grpc.StatusCode.OK)
+
+
+class Drain(unittest.TestCase):
+    def test_an_idle_stream_does_not_delay_the_end(self):
+        with tempfile.TemporaryDirectory() as folder:
+            running = server.Server(server.make_repository(pathlib.Path(folder) / "models"))
+            done = threading.Event()
+
+            def requests():
+                yield GOOD
+                done.wait(60)
+
+            with grpc.insecure_channel(f"127.0.0.1:{running.ports['grpc']}") as channel:
+                answers = channel.stream_stream(SERVICE + "ModelStreamInfer")(requests())
+                next(answers)
+                began = time.monotonic()
+                self.assertEqual(running.stop(), 0)
+                self.assertLess(time.monotonic() - began, 5 * server.PATIENCE)
+                done.set()
 
 
 if __name__ == "__main__":
