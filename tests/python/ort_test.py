@@ -30,6 +30,8 @@ def ones(*shape):
 class Shared:
     """Cases for both; subclasses say which module is meant."""
 
+    recorded = {}  # results that must be the same, bit by bit
+
     def session(self, data=None, options=None, **others):
         return self.ort.InferenceSession(data or models.add(), options, providers=["CPUExecutionProvider"], **others)
 
@@ -125,6 +127,31 @@ class Shared:
         self.assertIn("CPUExecutionProvider", [each.ep_name for each in self.ort.get_ep_devices()])
         name, version, _ = self.ort.onnxruntime_validation.get_package_name_and_version_info()
         self.assertEqual((name, version), ("onnxruntime", self.ort.__version__))
+
+    def test_weights_in_blocks(self):
+        random = numpy.random.default_rng(0)
+        for bits in (2, 4, 8):
+            for symmetric in (False, True):
+                weight = random.standard_normal((256, 3)).astype(numpy.float32)
+                weight[:32, 0] = 0
+                packed, scales = numpy.zeros((3, 8, 4 * bits), numpy.uint8), numpy.zeros((3, 8), numpy.float32)
+                zeros = numpy.zeros((3, bits), numpy.uint8)
+                getattr(self.state, f"quantize_matmul_{bits}bits")(packed, weight, scales, zeros, 32, 3, 256, symmetric)
+                parts = numpy.stack([packed >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)], -1)
+                shift = 1 << bits - 1
+                if not symmetric:
+                    shift = numpy.stack([zeros >> i & (1 << bits) - 1 for i in range(0, 8, bits)], -1).reshape(3, 8, 1)
+                found = ((parts.reshape(3, 8, 32).astype(int) - shift) * scales[..., None]).reshape(3, 256).T
+                self.assertLess(abs(found - weight).max(), 1.01 * abs(scales).max())
+                self.recorded.setdefault((bits, symmetric), []).append((packed, scales, zeros))
+        elements, scales = numpy.zeros(96, numpy.uint8), numpy.zeros((2, 3), numpy.float32)
+        zeros = numpy.zeros(3, numpy.uint8)
+        weight = random.standard_normal((64, 3)).astype(numpy.float32)
+        self.state.quantize_qdq_matmul_4bits(elements, weight, scales, zeros, 32, 3, 64, False)
+        self.recorded.setdefault("qdq", []).append((elements, scales, zeros))
+        for results in self.recorded.values():  # of onnxruntime and of Tessera, whichever ran first
+            for one, other in zip(results[0], results[-1]):
+                numpy.testing.assert_array_equal(one, other)
 
     def test_sparse_tensors_hold_what_they_were_given(self):
         device = self.ort.OrtDevice.make("cpu", 0)

@@ -195,6 +195,7 @@ def quantization():
     import onnx
     from onnxruntime.quantization import (CalibrationDataReader, QuantFormat, quant_pre_process, quantize_dynamic,
                                           quantize_static)
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
     model, samples = small_net()
 
@@ -218,7 +219,15 @@ def quantization():
             quantize_static(f"{folder}/net.onnx", f"{folder}/{form.name}.onnx", Reader(), quant_format=form)
         quant_pre_process(f"{folder}/net.onnx", f"{folder}/prepared.onnx")
         quantize_static(f"{folder}/prepared.onnx", f"{folder}/static.onnx", Reader())
-        for name in ("net", "dynamic", "QDQ", "QOperator", "prepared", "static"):
+        # Products with 4 bits are of MatMul nodes alone.
+        del model.graph.node[:]
+        model.graph.node.extend([onnx.helper.make_node("MatMul", ["x", "w1"], ["h"]),
+                                 onnx.helper.make_node("MatMul", ["h", "w2"], ["y"])])
+        for symmetric in (False, True):
+            quantizer = MatMulNBitsQuantizer(model, block_size=16, is_symmetric=symmetric, bits=4)
+            quantizer.process()
+            quantizer.model.save_model_to_file(f"{folder}/blocks{symmetric}.onnx")
+        for name in ("net", "dynamic", "QDQ", "QOperator", "prepared", "static", "blocksFalse", "blocksTrue"):
             run(name)
         return results
 

@@ -65,6 +65,12 @@ from tessera.ort._errors import (
     NotImplemented,
     RuntimeException,
 )
+from tessera.ort.capi._block_quantization import (
+    quantize_matmul_2bits,
+    quantize_matmul_4bits,
+    quantize_matmul_8bits,
+    quantize_qdq_matmul_4bits,
+)
 
 
 def get_all_operator_schema() -> list[Any]:
@@ -135,6 +141,10 @@ __all__ = [
     "get_ep_devices",
     "get_version_string",
     "has_collective_ops",
+    "quantize_matmul_2bits",
+    "quantize_matmul_4bits",
+    "quantize_matmul_8bits",
+    "quantize_qdq_matmul_4bits",
     "register_execution_provider_library",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
