@@ -41,6 +41,7 @@ def parse():
 def export(module, inputs, exporter, path, fixed):
     """In training mode by the older exporter, so that normalisations stay nodes of their own."""
     import torch
+    import torch_habits
     names = ["x", "lengths"][:len(inputs)]
     dynamic = not fixed
     with warnings.catch_warnings():
@@ -52,6 +53,8 @@ def export(module, inputs, exporter, path, fixed):
         else:
             batch = torch.export.Dim("batch")
             shapes = tuple({0: batch} for _ in inputs)
+            if isinstance(module, torch_habits.Function):  # whose forward takes any number of inputs
+                shapes = (shapes, )
             torch.onnx.export(module.eval(), inputs, path, dynamo=True, optimize=False, input_names=names,
                               output_names=["output"], external_data=False, verbose=False,
                               dynamic_shapes=shapes if dynamic else None)
@@ -114,7 +117,8 @@ def main():
                 except Exception as error:
                     bad += 1
                     lines = str(error).strip().splitlines() or [type(error).__name__]
-                    print(f"{name:15} {exporter:11} fails: {lines[-1][:200]}", flush=True)
+                    told = next((line for line in lines if "error:" in line), lines[0])
+                    print(f"{name:15} {exporter:11} fails: {told[:300]}", flush=True)
                     continue
                 bad += not result["ok"]
                 verdict = "" if result["ok"] else "  too much"

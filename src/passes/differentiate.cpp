@@ -50,10 +50,12 @@ bool is_float_tensor(const ir::Graph& graph, ValueId id) {
   return type.is_tensor() && ops::types::floats.contains(type.dtype);
 }
 
-// Whether gradients flow through the output of a node on the way: a float tensor, or integers that stand for reals,
-// which are moved at most before they become floats again.
+// Whether gradients flow through the output of a node on the way: a float tensor, a sequence, or integers that stand
+// for reals, which are moved at most before they become floats again.
 bool carries_gradient(const ir::Graph& graph, const ir::Node& node, ValueId output, const ValueSet& active) {
   if (is_float_tensor(graph, output)) return true;
+  // A sequence of tensors: its gradient is not stated, and to go past it would give zeros without a word.
+  if (!graph.value(output).type.is_tensor()) return true;
   if (ops::stands_for_reals(node)) return true;
   return output == node.outputs[0] && ops::op_of(node).has(ops::Trait::rearranges) && active.contains(node.inputs[0]);
 }
@@ -289,6 +291,18 @@ NodeId next_gradient(const ir::Graph& graph) {
 }
 
 }  // namespace
+
+std::vector<bool> reached_by_gradients(const ir::Graph& graph, std::span<const ValueId> ys,
+                                       std::span<const ValueId> xs) {
+  ValueSet reached;
+  reached.insert(ys);
+  for (const ValueId y : ys) {
+    for (const NodeId id : find_path(graph, y, xs, {}).nodes) reached.insert(graph.node(id).inputs);
+  }
+  std::vector<bool> result;
+  for (const ValueId x : xs) result.push_back(reached.contains(x));
+  return result;
+}
 
 std::vector<ValueId> build_gradients(ir::Graph& graph, ValueId y, std::span<const ValueId> xs,
                                      std::span<const ValueId> constants) {

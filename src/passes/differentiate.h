@@ -17,4 +17,9 @@ namespace tessera::passes {
 std::vector<ir::ValueId> build_gradients(ir::Graph& graph, ir::ValueId y, std::span<const ir::ValueId> xs,
                                          std::span<const ir::ValueId> constants = {});
 
+// Of each x, whether gradients of one of ys flow to it: an x that only comparisons read has none. Types must have been
+// inferred.
+std::vector<bool> reached_by_gradients(const ir::Graph& graph, std::span<const ir::ValueId> ys,
+                                       std::span<const ir::ValueId> xs);
+
 }  // namespace tessera::passes

@@ -98,18 +98,30 @@ std::string unroll_scan(ir::Graph& graph, NodeId id) {
   return "";
 }
 
+// Whether the body of a Loop goes on as long as it is asked to: it returns the condition that it got, or true, which may
+// come from around it.
+bool goes_on(const ir::Graph& graph, const ir::Node& loop, const ir::Graph& body) {
+  ValueId next = body.outputs()[0];
+  while (body.value(next).producer.valid()) {
+    const ir::Node& maker = body.node(body.value(next).producer);
+    if (maker.op != "Identity" && maker.op != "Cast") break;
+    next = maker.inputs[0];
+  }
+  if (next == body.inputs()[1] || constant_condition(body, next) == true) return true;
+  const auto at = static_cast<std::size_t>(std::ranges::find(body.inputs(), next) - body.inputs().begin());
+  const std::size_t formal = body.inputs().size() - static_cast<std::size_t>(loop.captures);
+  return at >= formal && at < body.inputs().size() &&
+         constant_condition(graph, loop.inputs[loop.formal_inputs() + at - formal]) == true;
+}
+
 std::string unroll_loop(ir::Graph& graph, NodeId id) {
   const ir::Node node = graph.node(id);
   const ir::Graph& body = subgraph_of(node, "body");
   const std::optional<std::vector<std::int64_t>> count = ops::constant_integers(graph, node, 0);
   const bool starts =
       node.formal_inputs() < 2 || !node.inputs[1].valid() || constant_condition(graph, node.inputs[1]) == true;
-  // The body goes on as long as it is asked to: it returns the condition that it got, or true.
-  ValueId next = body.outputs()[0];
-  while (body.value(next).producer.valid() && body.node(body.value(next).producer).op == "Identity")
-    next = body.node(body.value(next).producer).inputs[0];
-  const bool goes_on = next == body.inputs()[1] || constant_condition(body, next) == true;
-  if (!count || count->size() != 1 || !starts || !goes_on) return "its number of iterations depends on data";
+  if (!count || count->size() != 1 || !starts || !goes_on(graph, node, body))
+    return "its number of iterations depends on data";
   if ((*count)[0] <= 0) return "it has no iterations";
   if ((*count)[0] > kMostNodes / static_cast<std::int64_t>(body.node_count() + 1))
     return "it would become more than 20000 nodes";

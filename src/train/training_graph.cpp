@@ -12,6 +12,7 @@
 #include "passes/differentiate.h"
 #include "passes/pass.h"
 #include "passes/recompute.h"
+#include "passes/unpack_sequences.h"
 #include "train/batch_norm.h"
 #include "train/fake_quantisation.h"
 #include "train/frozen_batch_norm.h"
@@ -29,13 +30,23 @@ namespace {
 using ir::ValueId;
 using ops::Term;
 
-// The model with what does not depend on weights computed: shapes that exporters compute from those of their inputs,
-// without which gradients do not know the sizes that they need, masks, and the settings of operators.
+bool has_sequences(const ir::Graph& graph) {
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    if (!graph.value(ValueId{static_cast<std::int32_t>(i)}).type.is_tensor()) return true;
+  }
+  return false;
+}
+
+// The model with tensors in place of sequences, and with what does not depend on weights computed: shapes that
+// exporters compute from those of their inputs, without which gradients do not know the sizes that they need, masks,
+// and the settings of operators.
 ir::Graph compute_known(ir::Graph graph, const WeightPatterns& patterns) {
   // Folding the constants behind a shape would take weights with it, such as those that are transposed.
   const std::array<std::string, 1> left_out = {"fold_constants"};
   graph = passes::fold_shape_arithmetic(std::move(graph), {.evaluate = {}, .without = left_out});
-  return compute_untrained(std::move(graph), patterns);
+  graph = compute_untrained(std::move(graph), patterns);
+  if (!has_sequences(graph)) return graph;
+  return compute_untrained(passes::unpack_sequences(std::move(graph)), patterns);
 }
 
 // The model as it computes in training or outside it, its weights out of the bodies of loops. Its values leave the
@@ -63,6 +74,7 @@ class Step {
  public:
   Step(ir::Graph graph, const TrainingGraphOptions& options, bool trains)
       : options_(options),
+        trains_(trains),
         patterns_{options.frozen, options.trained},
         constants_(names_of_constants(graph)),
         prediction_(find_prediction(graph)),
@@ -191,12 +203,29 @@ class Step {
     }
   }
 
+  // By value: of the float32 constants, whether gradients of the model's outputs flow to them. A table that only a
+  // comparison reads is no weight, and weight decay would change it. Variables of evaluations may be more.
+  std::vector<bool> reached_by_gradients() const {
+    std::vector<bool> reached(graph_.value_count(), true);
+    if (!trains_) return reached;
+    std::vector<ValueId> ys, xs;
+    for (const ValueId output : graph_.outputs()) ys.push_back(output);
+    for (std::size_t i = 0; i < graph_.value_count(); ++i) {
+      const ValueId id{static_cast<std::int32_t>(i)};
+      if (graph_.is_constant(id) && graph_.constant(id)->dtype() == DType::f32) xs.push_back(id);
+    }
+    const std::vector<bool> found = passes::reached_by_gradients(graph_, ys, xs);
+    for (std::size_t i = 0; i < xs.size(); ++i) reached[static_cast<std::size_t>(xs[i].index)] = found[i];
+    return reached;
+  }
+
   void make_parameters() {
     check_patterns("frozen", options_.frozen);
     check_patterns("trained", options_.trained);
     std::vector<ValueId> replacements(graph_.value_count());
     const std::set<ValueId> fixed = batch_norm_constants(graph_, options_.batch_norm == BatchNorm::frozen);
     const auto uses = graph_.compute_uses();
+    const std::vector<bool> reached = reached_by_gradients();
     for (std::size_t i = 0; i < replacements.size(); ++i) {
       const ValueId id{static_cast<std::int32_t>(i)};
       const Tensor* constant = graph_.constant(id);
@@ -208,6 +237,7 @@ class Step {
       if (constant->rank() == 0 && std::ranges::find(constants_, name) == constants_.end()) continue;
       WeightChoice choice = choose_weight(graph_, id, uses[i], patterns_);
       if (fixed.contains(id)) choice = {false, "of BatchNormalization, frozen"};
+      if (choice.trained && !reached[i]) choice = {false, "no gradient reaches it"};
       if (!choice.trained) {
         if (constant->rank() > 0) untrained_.emplace_back(name, choice.reason);
         continue;
@@ -360,6 +390,7 @@ class Step {
   }
 
   const TrainingGraphOptions& options_;
+  bool trains_;
   WeightPatterns patterns_;
   std::vector<std::string> constants_;  // names of the model's own
   std::size_t prediction_;              // which of the outputs

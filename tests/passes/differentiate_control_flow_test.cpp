@@ -70,6 +70,25 @@ TEST(DifferentiateControlFlow, LoopWithAKnownCount) {
   expect_gradient({"Loop", {count, Tensor::scalar(true), reals({3}, 6)}, {{"body", loop_body(false)}}, 2});
 }
 
+// The condition that the body returns may be true because a constant around it is, as in PyTorch's EmbeddingBag.
+TEST(DifferentiateControlFlow, LoopWithAConditionFromAround) {
+  auto body = std::make_shared<ir::Graph>();
+  body->add_input("i", ValueType::tensor(DType::i64, Dims{}));
+  body->add_input("condition", ValueType::tensor(DType::boolean, Dims{}));
+  const ValueId x = body->add_input("x", kRow),
+                around = body->add_input("around", ValueType::tensor(DType::boolean, Dims{}));
+  ops::GraphBuilder inside(*body);
+  body->add_output(inside.cast(around, DType::boolean));
+  body->add_output(inside.add("Mul", {x, x}));
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const ValueId given = graph.add_input("given", kRow), count = graph.add_constant(Tensor::scalar(std::int64_t{2}));
+  const ValueId y = builder.add_multi("Loop", {count, {}, given}, 1, {{"body", ir::SubgraphPointer(body)}},
+                                      {graph.add_constant(Tensor::scalar(true))})[0];
+  const ValueId xs[] = {given};
+  EXPECT_TRUE(passes::build_gradients(graph, y, xs)[0].valid());
+}
+
 TEST(DifferentiateControlFlow, RefusesALoopThatAsksData) {
   ir::Graph graph;
   ops::GraphBuilder builder(graph);

@@ -149,5 +149,18 @@ TEST(Untrained, ScalarsAmongPyTorchsInitializersAreParameters) {
   EXPECT_EQ(step_of(graph, {}, {}).parameters, (Names{"alpha", "w"}));
 }
 
+// What only a comparison reads has no gradient, and weight decay would change it.
+TEST(Untrained, WhatNoGradientReachesIsNotTrained) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{2, 3}));
+  const ir::ValueId limits = builder.constant(Tensor::from<float>({3}, {0, 1, 0}), "limits");
+  const ir::ValueId w = graph.add_constant(test::random_tensor(DType::f32, {3}, 1, -1, 1), "w");
+  graph.add_output(builder.add("Where", {builder.add("Greater", {x, limits}), builder.add("Mul", {x, w}), x}));
+  const TrainingGraph step = step_of(graph, {}, {});
+  EXPECT_EQ(step.parameters, std::vector<std::string>{"w"});
+  EXPECT_EQ(step.untrained[0], std::pair(std::string("limits"), std::string("no gradient reaches it")));
+}
+
 }  // namespace
 }  // namespace tessera::train::untrained_test
