@@ -198,6 +198,24 @@ class Memory(unittest.TestCase):
         with self.assertRaises(tessera.Unsupported):
             tessera.Tensor.of(numpy.array(["a"], object)).__dlpack__()
 
+        class Negated(Foreign):  # as torch's view x.conj().imag: memory with another sign than the numbers
+            def is_neg(self):
+                return True
+
+            def is_conj(self):
+                return False
+
+            def resolve_conj(self):
+                return self
+
+            def resolve_neg(self):
+                return Foreign(-self.held)
+
+        numpy.testing.assert_array_equal(tessera.Tensor.of(Negated(values)).numpy(), -values)
+        session = tessera.Session(models.identity(models.FLOAT))
+        with self.assertRaisesRegex(tessera.InvalidArgument, "results can be written only"):
+            session.run(values[0], out={"y": Negated(numpy.zeros(3, numpy.float32))})
+
 
 class HostileArguments(unittest.TestCase):
     def test_arrays_that_no_model_takes(self):

@@ -123,6 +123,14 @@ bool is_array(nb::handle object) {
   return PyObject_IsInstance(object.ptr(), type) == 1;
 }
 
+// PyTorch's views may be negated or conjugated, of which DLPack says nothing. Returns a copy of such a one, or the
+// object itself.
+nb::object resolved_view(nb::handle object) {
+  const bool pending = nb::hasattr(object, "resolve_neg") &&
+                       (nb::cast<bool>(object.attr("is_neg")()) || nb::cast<bool>(object.attr("is_conj")()));
+  return pending ? nb::object(object.attr("resolve_conj")().attr("resolve_neg")()) : nb::borrow(object);
+}
+
 // Lists and numbers as an array of the wanted type. Only rounding to a floating-point type may change their values.
 nb::object converted(nb::handle object, DType wanted, std::string_view what) {
   const nb::object numpy = numpy_module();
@@ -212,7 +220,7 @@ Tensor tensor_from_python(nb::handle object, DType wanted, std::string_view what
   if (!array) {
     if (nb::isinstance<PyTensor>(object)) return nb::cast<const PyTensor&>(object).tensor;
     if (nb::hasattr(object, "__dlpack__") && nb::hasattr(object, "__dlpack_device__"))
-      return tensor_from_dlpack(object, what);
+      return tensor_from_dlpack(resolved_view(object), what);
   }
   // bytes may be a text as well.
   const bool is_text = PyUnicode_Check(object.ptr()) || (PyBytes_Check(object.ptr()) && wanted == DType::string);
@@ -230,7 +238,7 @@ Tensor writable_from_python(nb::handle array, std::string_view what) {
   if (nb::isinstance<PyTensor>(array)) return nb::cast<const PyTensor&>(array).tensor;
   Tensor tensor;
   if (PyObject_CheckBuffer(array.ptr()) != 0) tensor = view_of_buffer(array.ptr(), DType::undefined, PyBUF_FULL);
-  else if (nb::hasattr(array, "__dlpack__")) tensor = tensor_from_dlpack(array, what);
+  else if (nb::hasattr(array, "__dlpack__") && resolved_view(array).is(array)) tensor = tensor_from_dlpack(array, what);
   if (!tensor.has_value())
     fail(ErrorKind::invalid_argument,
          "{} is a {}; results can be written only to an array that is writable, C-contiguous and in native byte order",
