@@ -10,6 +10,7 @@
 #include "backends/cpu/products/product_split.h"
 #include "backends/cpu/products/tile_rows.h"
 #include "base/checked.h"
+#include "base/yield_point.h"
 
 namespace tessera::backends::cpu {
 namespace {
@@ -291,6 +292,56 @@ void gemm_s8(const KernelContext& context, const S8Shape& shape, const S8Operand
     const TileScope scope;
     for (std::int64_t chunk = begin; chunk < end; ++chunk) split.for_each_tile(chunk, product);
   });
+}
+
+bool gemm_s8_has_zeros(const S8Operand& right) {
+  for (std::int64_t j = 0; j < std::max<std::int64_t>(1, right.zero_point_count); ++j) {
+    if (zero_point(right, j, true) != 0) return true;
+  }
+  return false;
+}
+
+std::int64_t gemm_s8_left_stride(std::int64_t k) {
+  return round_up(k, kS8Group);
+}
+
+void gemm_s8_serial(const S8Shape& shape, const std::uint8_t* left, std::uint8_t left_zero, const S8Operand& right,
+                    bool has_zeros, const std::byte* packed_right, std::int32_t* sums) {
+  const auto [m, n, k] = shape;
+  const std::int64_t stride = gemm_s8_left_stride(k);
+  const Word* totals = column_sums(packed_right, k, n);
+  thread_local std::vector<std::int32_t> start;
+  start.assign(static_cast<std::size_t>(round_up(n, kS8Lanes)), 0);
+  for (std::int64_t j = 0; j < n; ++j)
+    start[static_cast<std::size_t>(j)] = static_cast<std::int32_t>(-(Word{left_zero} * totals[j]));
+  const MultiplierS8 multiplier = vector_multiplier_s8();
+  for (std::int64_t row = 0; row < m; row += multiplier.tile_rows) {
+    base::yield_point();
+    const std::uint8_t* pointers[kProductRows];
+    const std::int64_t rows = std::min(multiplier.tile_rows, m - row);
+    for (std::int64_t i = 0; i < rows; ++i) pointers[i] = left + (row + i) * stride;
+    IndirectProductS8 product{.rows = rows,
+                              .tile_rows = multiplier.tile_rows,
+                              .segments = 1,
+                              .groups = stride / kS8Group,
+                              .left = pointers,
+                              .right = reinterpret_cast<const std::int8_t*>(packed_right),
+                              .panel_groups = stride / kS8Group,
+                              .columns = n};
+    product.pairs_fit = pairs_fit(packed_right, k, n) != 0;
+    product.start = start.data();
+    product.sums = sums + row * n;
+    product.ldc = n;
+    multiplier.multiply(product);
+  }
+  for (std::int64_t row = 0; row < m && has_zeros; ++row) {
+    Word sum = 0;  // of the row less its zero points
+    for (std::int64_t l = 0; l < k; ++l) sum += left[row * stride + l];
+    sum -= static_cast<Word>(k) * left_zero;
+    for (std::int64_t j = 0; j < n; ++j)
+      sums[row * n + j] =
+          static_cast<std::int32_t>(static_cast<Word>(sums[row * n + j]) - zero_point(right, j, true) * sum);
+  }
 }
 
 }  // namespace tessera::backends::cpu

@@ -43,4 +43,14 @@ void gemm_s8_pack_right(const S8Operand& right, std::int64_t k, std::int64_t n, 
 void gemm_s8(const KernelContext& context, const S8Shape& shape, const S8Operand& left, const S8Operand& right,
              const std::byte* packed_right, std::byte* scratch, const S8Output& output);
 
+// The bytes from row to row of the left operand of gemm_s8_serial; those behind k are zeros.
+std::int64_t gemm_s8_left_stride(std::int64_t k);
+// Whether a zero point of the operand changes sums: it does not where it stands for the middle of the type's range.
+bool gemm_s8_has_zeros(const S8Operand& right);
+// The plain sums of few rows, computed by the calling thread alone, without memory of its own: for products within a
+// parallel loop. `left` are unsigned bytes with one zero point. `right.data` is not read, and its zero points only
+// where gemm_s8_has_zeros says so.
+void gemm_s8_serial(const S8Shape& shape, const std::uint8_t* left, std::uint8_t left_zero, const S8Operand& right,
+                    bool has_zeros, const std::byte* packed_right, std::int32_t* sums);
+
 }  // namespace tessera::backends::cpu

@@ -20,6 +20,10 @@ std::span<const KernelEntry> recurrent_kernels() {
        .create = make_recurrent_f32},
       {.op = "LSTM", .name = "cpu_bf16_lstm", .reject = reject_recurrent_bf16, .create = make_recurrent_bf16},
       {.op = "GRU", .name = "cpu_bf16_gru", .reject = reject_recurrent_bf16, .create = make_recurrent_bf16},
+      {.op = "com.microsoft::DynamicQuantizeLSTM",
+       .name = "cpu_dynamic_quantize_lstm",
+       .reject = reject_recurrent_s8,
+       .create = make_recurrent_s8},
       // recurrent_gradient_f32
       {.op = "tessera::LSTMGradient",
        .name = "cpu_lstm_gradient_f32",

@@ -23,6 +23,7 @@ using Product = IndirectProductBf16;
 class Bf16Products {
  public:
   using Element = std::uint16_t;
+  static constexpr std::int64_t kWeightBytes = 2;
 
   Bf16Products(const ops::NodeView& view, WeightStore& store, const RecurrentLayer& layer)
       : layer_(layer),

@@ -16,6 +16,7 @@ namespace {
 class Float32Products {
  public:
   using Element = float;
+  static constexpr std::int64_t kWeightBytes = 4;
 
   Float32Products(const ops::NodeView& view, WeightStore& store, const RecurrentLayer& layer)
       : layer_(layer), projection_({layer.steps(), layer.rows(), layer.features}, false, true) {

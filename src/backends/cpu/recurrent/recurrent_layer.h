@@ -30,6 +30,7 @@ struct RecurrentWeights {
 
 // `Products` multiplies:
 //   Element                           the element type of X, the weights, the hidden state as R meets it, the results
+//   kWeightBytes                      the bytes of one weight
 //   Products(view, store, layer)
 //   scratch_bytes()                   beside the states
 //   weights(context, scratch)         W and R as project() and recur() read them, packed now unless they are constants
@@ -46,7 +47,7 @@ class Recurrent final : public Kernel {
   using Element = typename Products::Element;
 
   Recurrent(const ops::NodeView& view, WeightStore& store)
-      : layer_(view, sizeof(Element)),
+      : layer_(view, Products::kWeightBytes),
         plan_(ops::read_recurrent(view)),
         lstm_(layer_.gates == 4),
         kept_(ops::kept_gates(view.op())),

@@ -22,7 +22,8 @@ struct RecurrentLayer {
         length(view.input(0).shape[batch_first ? 1 : 0]),
         batch(view.input(0).shape[batch_first ? 0 : 1]),
         features(view.input(0).shape[2]),
-        hidden(view.input(2).shape[2]),
+        // R is [directions, gates * hidden, hidden], or transposed where its elements are bytes.
+        hidden(std::min(view.input(2).shape[1], view.input(2).shape[2])),
         gates(ops::gates_of(view.op())),
         directions(view.input(2).shape[0]),
         resets_first(gates == 3 && view.integer("linear_before_reset") == 0) {
