@@ -175,8 +175,10 @@ void add_run_options(CLI::App& verb, ModelOptions& options) {
                   "Most seconds a run may take (10, 0.5s, 250ms, 2m); 0: no limit")
       ->capture_default_str()
       ->transform(duration());
-  verb.add_option("--seed", options.seed, "Seed of made-up inputs and of random operators")
-      ->capture_default_str()
+  verb.add_option(
+          "--seed", options.seed,
+          "Seed of made-up inputs (1 if not given) and of random operators, which draw other numbers in each run "
+          "without one")
       ->check(whole_number(0, kMostSeed));
   suggest(verb.add_option("--without", options.without,
                           "Graph passes to leave out (fuse_attention,channels_last); may be repeated")
@@ -247,6 +249,12 @@ RunOptions run_options(const ModelOptions& options) {
   return run;
 }
 
+RunOptions repeatable_run_options(const ModelOptions& options) {
+  RunOptions run = run_options(options);
+  run.seed = options.seed.value_or(kUsualSeed);
+  return run;
+}
+
 Model with_assumed_dims(const Model& model, bool json) {
   runtime::AssumedDims assumed = runtime::assume_dims(model);
   if (!assumed.note.empty())
@@ -277,7 +285,7 @@ NamedValues read_inputs(const Model& model, const std::string& file, const std::
     const runtime::AssumedDims assumed = runtime::assume_dims(model);
     // A batch of 1 needs no words.
     if (!assumed.only_batches) fmt::print(stderr, "{}\n", base::printable(base::shortened(assumed.note, 1000)));
-    return runtime::random_inputs(assumed.model, options.seed, options.memory_limit_mib << 20);
+    return runtime::random_inputs(assumed.model, options.seed.value_or(kUsualSeed), options.memory_limit_mib << 20);
   }
   NamedValues inputs;
   if (!file.empty()) inputs = read_values(file, model);

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 
 namespace tessera::apps {
 
+inline constexpr std::uint64_t kUsualSeed = 1;  // where none is given
 inline constexpr std::uint64_t kMostSeed = std::numeric_limits<std::uint64_t>::max();
 
 // The options that say which model is run how.
@@ -26,8 +28,8 @@ struct ModelOptions {
   std::int64_t memory_limit_mib = 0;
   std::int64_t growth_limit_mib = 1024;
   double time_limit_s = 0;
-  std::uint64_t seed = 1;
-  std::vector<std::string> without;  // names of passes
+  std::optional<std::uint64_t> seed;  // nothing: inputs are made up from seed 1, random operators draw fresh numbers
+  std::vector<std::string> without;   // names of passes
   bool tune = false;
   std::string tuning_file;
   std::string normalise;           // of pictures, see report/picture_input.h
@@ -52,6 +54,8 @@ std::string model_path(const std::string& given);
 std::string model_title(const std::string& given);
 SessionOptions session_options(const ModelOptions& options);
 RunOptions run_options(const ModelOptions& options);
+// The same for runs that are compared: random operators draw the same numbers in each.
+RunOptions repeatable_run_options(const ModelOptions& options);
 // The model with sizes for the dimensions that nobody fixed (runtime/assumed_dims.h), which the first line says: on
 // stdout, or on stderr where `json` goes to stdout.
 Model with_assumed_dims(const Model& model, bool json);

@@ -77,9 +77,12 @@ report::DifferenceOrder order_of(const DiffOptions& options, const report::Model
 
 void run_diff(const DiffOptions& options) {
   const auto [a, b] = load_models(options);
-  report::ModelDifferenceOptions how{session_of(options, options.a), session_of(options, options.b),
-                                     run_options(options.model),     options.closeness,
-                                     options.outputs_only,           options.most_mib << 20};
+  report::ModelDifferenceOptions how{session_of(options, options.a),
+                                     session_of(options, options.b),
+                                     repeatable_run_options(options.model),
+                                     options.closeness,
+                                     options.outputs_only,
+                                     options.most_mib << 20};
   report::ModelDifference difference =
       report::compare_models(a, b, read_inputs(a, options.inputs, options.named_inputs, options.model), how);
   report::sort_values(difference, order_of(options, difference));
@@ -133,8 +136,7 @@ void add_diff(CLI::App& app) {
   verb->add_option("--threads", options->model.threads, "Most threads to use; 0: all cores this process may use")
       ->capture_default_str()
       ->check(whole_number(0, base::kMostThreads));
-  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs and of random operators")
-      ->capture_default_str()
+  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs and of random operators (1 if not given)")
       ->check(whole_number(0, kMostSeed));
   verb->footer(
       "Both run on the same inputs. First their outputs are compared, as each computes them; then, run again, every "

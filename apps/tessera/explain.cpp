@@ -68,7 +68,7 @@ report::ExplainOptions explain_options(const ExplainOptions& options) {
   explain.measure = options.measure || options.learn;
   if (options.learn) report::check_learnable(explain.precision);
   explain.session = session_options(options.model);
-  explain.run = run_options(options.model);
+  explain.run = repeatable_run_options(options.model);
   explain.samples = options.samples;
   if (!options.convergence.empty()) explain.convergence = cost::parse_convergence(text_or_file(options.convergence));
   return explain;
@@ -132,8 +132,7 @@ void add_explain(CLI::App& app) {
   verb->add_option("--threads", options->model.threads, "Threads of the CPU to use; 0: all cores this process may use")
       ->capture_default_str()
       ->check(whole_number(0, base::kMostThreads));
-  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs for --measure")
-      ->capture_default_str()
+  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs for --measure (1 if not given)")
       ->check(whole_number(0, kMostSeed));
   std::string names;
   for (const cost::DeviceProfile& profile : cost::built_in_profiles()) {

@@ -50,7 +50,7 @@ void verify(const OptimizeOptions& options, const Model& original, report::Optim
   Session before(original, plain), after(Model::load(options.output), how);
   // Layers that round to bfloat16 lose far more than another order of sums.
   const report::Closeness closeness{.relative = after.precision() == DType::bf16 ? 5e-2 : report::Closeness().relative};
-  const RunOptions run = run_options(options.model);
+  const RunOptions run = repeatable_run_options(options.model);
   result.differences = report::output_differences(before.run(inputs, run), after.run(inputs, run), closeness);
   result.verified_against = fmt::format("{} in {} without passes, on device {}", model_title(options.model.model),
                                         before.precision() == DType::bf16 ? "bfloat16" : "float32", plain.device);

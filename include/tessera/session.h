@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,10 @@ struct SessionOptions {
   // variables with their initial values. A variable that the store already has must have the same element type and
   // shape, and keeps its value. Null means a store that this session alone uses.
   std::shared_ptr<VariableStore> variables;
+  // Makes the sequence of the session's runs repeatable: what random operators draw in the first run, in the second and
+  // so on depends on the seed alone. Without a seed each run draws numbers that no other run draws, but for operators
+  // whose `seed` attribute does the same for them. Runs with RunOptions::seed are not counted.
+  std::optional<std::uint64_t> seed;
 };
 
 // One step of a run as it was measured.
@@ -86,7 +91,9 @@ class Cancellation {
 };
 
 struct RunOptions {
-  std::uint64_t seed = 0;                      // of random operators that have no seed of their own
+  // Decides what random operators draw in this run: two runs with the same seed draw the same. Without one the run
+  // draws as SessionOptions::seed says.
+  std::optional<std::uint64_t> seed;
   std::int64_t time_limit_ns = 0;              // the run throws Error(over_budget) soon after that long; 0: no limit
   const Cancellation* cancellation = nullptr;  // must outlive the run
   // If true, the second run of a plan whose steps are all on a device records them, and it and later runs replay the
@@ -154,6 +161,11 @@ class TESSERA_API Session {
   // One variable of it: variables()->get and set.
   Tensor variable(std::string_view name);
   void set_variable(std::string_view name, const Tensor& value);
+
+  // Whether a run draws random numbers, so that equal inputs may give different outputs.
+  bool draws_random_numbers() const;
+  // The runs that begin from now on draw as those of a new session with this SessionOptions::seed.
+  void set_seed(std::uint64_t seed);
 
   // What layers multiply in, see SessionOptions::precision: f32 or bf16.
   DType precision() const;

@@ -236,6 +236,10 @@ TESSERA_API tessera_status tessera_session_options_set_precision(tessera_session
 /* Of all memory that the session uses; 0, the default: nine tenths of what the process may use. */
 TESSERA_API tessera_status tessera_session_options_set_memory_limit(tessera_session_options* options, int64_t bytes,
                                                                     tessera_error** error);
+/* Makes the sequence of the session's runs repeatable: what random operators draw in the first run, in the second and
+ * so on depends on the seed alone. Without a seed each run draws numbers that no other run draws. */
+TESSERA_API tessera_status tessera_session_options_set_seed(tessera_session_options* options, uint64_t seed,
+                                                            tessera_error** error);
 
 /* A model on a device. `options` may be NULL. */
 TESSERA_API tessera_status tessera_session_new(const tessera_model* model, const tessera_session_options* options,
@@ -261,7 +265,7 @@ TESSERA_API tessera_status tessera_session_trim(tessera_session* session, tesser
 /* NULL only when the system has no more memory. */
 TESSERA_API tessera_run_options* tessera_run_options_new(void);
 TESSERA_API void tessera_run_options_free(tessera_run_options* options);
-/* Of random operators that have no seed of their own; 0 by default. */
+/* Two runs with the same seed draw the same random numbers. By default a run draws as its session's seed says. */
 TESSERA_API tessera_status tessera_run_options_set_seed(tessera_run_options* options, uint64_t seed,
                                                         tessera_error** error);
 /* The run ends with TESSERA_OVER_BUDGET soon after that long; 0, the default: no limit. */

@@ -86,6 +86,11 @@ tessera_status tessera_session_options_set_memory_limit(tessera_session_options*
   });
 }
 
+tessera_status tessera_session_options_set_seed(tessera_session_options* options, uint64_t seed,
+                                                tessera_error** error) {
+  return guarded(error, [&] { checked(options, "options", kOptions).options.seed = seed; });
+}
+
 tessera_status tessera_session_new(const tessera_model* model, const tessera_session_options* options,
                                    tessera_session** session, tessera_error** error) {
   return guarded(error, [&] {

@@ -57,7 +57,7 @@ void observe(const ir::Graph& graph, const std::vector<ir::ValueId>& values, con
   Session run(model, session);
   std::int64_t samples = 0;
   read_samples(model, data, [&](const SampleBatch& batch) {
-    const std::vector<Value> computed = run.run(batch.inputs, requests);
+    const std::vector<Value> computed = run.run(batch.inputs, requests, {.seed = 0});
     std::vector<Tensor> tensors;
     std::size_t next = 0;
     for (const ir::ValueId id : values) {

@@ -18,6 +18,8 @@ namespace tessera::compress {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Models that are compared draw the same random numbers.
+const RunOptions kSameNumbers{.seed = 0};
 
 struct Powers {
   double signal = 0, noise = 0, other = 0, product = 0;
@@ -146,7 +148,7 @@ ReferenceOutputs::ReferenceOutputs(const Model& model, const CalibrationData& da
   read_samples(model, data, [&](const SampleBatch& batch) {
     samples_.push_back(batch.inputs);
     for (const auto& [name, value] : batch.inputs) bytes += value.tensor().bytes();
-    outputs_.push_back(run.run(batch.inputs));
+    outputs_.push_back(run.run(batch.inputs, kSameNumbers));
     for (const auto& [name, value] : outputs_.back()) bytes += value.is_tensor() ? value.tensor().bytes() : 0;
     samples += batch.samples;
     return samples < most_samples && bytes < kMostBytes;
@@ -156,7 +158,7 @@ ReferenceOutputs::ReferenceOutputs(const Model& model, const CalibrationData& da
 double ReferenceOutputs::snr_db_of(const Model& other) const {
   Session session(other, session_);
   std::vector<NamedValues> outputs;
-  for (const NamedValues& inputs : samples_) outputs.push_back(session.run(inputs));
+  for (const NamedValues& inputs : samples_) outputs.push_back(session.run(inputs, kSameNumbers));
   return output_snr_db(outputs_, outputs);
 }
 
@@ -185,13 +187,13 @@ double OutputMetric::of(const Model& model) const {
   std::map<std::string, Powers> powers;
   std::int64_t same = 0, all = 0;
   read_samples(model, data_, [&](const SampleBatch& batch) {
-    const NamedValues outputs = session.run(batch.inputs);
+    const NamedValues outputs = session.run(batch.inputs, kSameNumbers);
     if (name_ == "accuracy") {
       const Tensor& scores = scores_of(model, outputs);
       accuracy->add(scores, batch.labels);
       return true;
     }
-    const NamedValues expected = reference.run(batch.inputs);
+    const NamedValues expected = reference.run(batch.inputs, kSameNumbers);
     if (name_ == "agreement") count_agreement(scores_of(reference_, expected), scores_of(model, outputs), same, all);
     else add_powers(powers, expected, outputs);
     return true;
@@ -208,7 +210,7 @@ double OutputMetric::command(const Model& model) const {
   Session session(model, session_);
   std::map<std::string, std::vector<Tensor>> parts;
   read_samples(model, data_, [&](const SampleBatch& batch) {
-    for (const auto& [name, value] : session.run(batch.inputs)) {
+    for (const auto& [name, value] : session.run(batch.inputs, kSameNumbers)) {
       if (value.is_tensor()) parts[name].push_back(value.tensor());
     }
     if (batch.labels.has_value()) parts["labels"].push_back(batch.labels);

@@ -7,6 +7,7 @@
 #include "ops/attention_gradient.h"
 #include "ops/check_operand.h"
 #include "ops/gradient.h"
+#include "ops/random_streams.h"
 
 namespace tessera::ops {
 namespace {
@@ -209,6 +210,7 @@ std::vector<AttributeSpec> attributes_with_dropout() {
   std::vector<AttributeSpec> specs = kAttributes;
   specs.push_back({"dropout", AttributeKind::real, std::nullopt, true});
   specs.push_back({"seed", AttributeKind::integer});
+  specs.push_back(stream_attribute());
   return specs;
 }
 

@@ -1,6 +1,7 @@
 #include "ops/identity.h"
 
 #include "ops/gradient.h"
+#include "ops/random_streams.h"
 #include "ops/wanted_output.h"
 
 namespace tessera::ops {
@@ -56,7 +57,7 @@ const OpDef dropout{
                {"ratio", kDropoutTypes, "T1", optional},
                {"training_mode", types::boolean, "T2", optional}},
     .outputs = {{"output", kDropoutTypes, "T"}, {"mask", types::boolean, "T2", optional}},
-    .attributes = {{"seed", ir::AttributeKind::integer}},
+    .attributes = {{"seed", ir::AttributeKind::integer}, stream_attribute()},
     .infer = infer_dropout,
     .operations = operations_per_output<2>,
     .gradient = dropout_gradient,

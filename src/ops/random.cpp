@@ -1,5 +1,6 @@
 #include "ops/random.h"
 
+#include "ops/random_streams.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -9,6 +10,7 @@ constexpr TypeSet kLikeTypes = types::numbers | types::boolean | types::text | t
 constexpr TypeSet kBernoulliTypes = types::numbers | types::boolean;
 
 const AttributeSpec kSeed{"seed", ir::AttributeKind::real};
+const AttributeSpec kOwnStream = stream_attribute();
 const AttributeSpec kDtype{"dtype", ir::AttributeKind::integer};
 
 AttributeSpec real(std::string_view name, float value) {
@@ -66,7 +68,8 @@ OpDef of_shape(std::string_view name, AttributeSpec first, AttributeSpec second)
                          {"shape", ir::AttributeKind::integers, std::nullopt, true},
                          std::move(first),
                          std::move(second),
-                         kSeed},
+                         kSeed,
+                         kOwnStream},
           .infer = infer_shape,
           .operations = operations_per_output<20>,
           .deterministic = false};
@@ -77,7 +80,7 @@ OpDef like(std::string_view name, AttributeSpec first, AttributeSpec second) {
           .since = 22,
           .inputs = {{"input", kLikeTypes, "T1"}},
           .outputs = {{"output", types::floats, "T2"}},
-          .attributes = {kDtype, std::move(first), std::move(second), kSeed},
+          .attributes = {kDtype, std::move(first), std::move(second), kSeed, kOwnStream},
           .infer = infer_like,
           .operations = operations_per_output<20>,
           .bytes_read = no_bytes,
@@ -99,7 +102,7 @@ const OpDef bernoulli{
     .since = 22,
     .inputs = {{"input", types::floats, "T1"}},
     .outputs = {{"output", kBernoulliTypes, "T2"}},
-    .attributes = {kDtype, kSeed},
+    .attributes = {kDtype, kSeed, kOwnStream},
     .infer = infer_bernoulli,
     .operations = operations_per_output<11>,
     .deterministic = false,
@@ -113,7 +116,8 @@ const OpDef multinomial{
     .outputs = {{"output", types::index, "T2"}},
     .attributes = {{"dtype", ir::AttributeKind::integer, ir::Attribute(std::int64_t{6})},
                    {"sample_size", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},
-                   kSeed},
+                   kSeed,
+                   kOwnStream},
     .infer = infer_multinomial,
     .operations = operations_per_output<20>,
     .deterministic = false,

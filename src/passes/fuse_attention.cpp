@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "ops/builder.h"
+#include "ops/random_streams.h"
 #include "passes/attention_layout.h"
 #include "passes/find.h"
 #include "passes/pass.h"
@@ -50,7 +51,7 @@ struct Scores {
 struct DroppedWeights {
   ValueId weights;
   float ratio = 0;
-  std::optional<std::int64_t> seed;
+  std::optional<std::int64_t> seed, stream;  // attributes of the Dropout
 };
 
 class AttentionFuser {
@@ -194,9 +195,11 @@ class AttentionFuser {
     if (wants_mask || trains == nullptr || trains->dtype() != DType::boolean || !trains->data<bool>()[0] || !ratio ||
         !(*ratio > 0 && *ratio < 1))
       return std::nullopt;
-    DroppedWeights found{node->inputs[0], static_cast<float>(*ratio), std::nullopt};
+    DroppedWeights found{node->inputs[0], static_cast<float>(*ratio), std::nullopt, std::nullopt};
     if (const auto seed = node->attributes.find("seed"); seed != node->attributes.end())
       found.seed = std::get<std::int64_t>(seed->second);
+    if (const auto stream = node->attributes.find(ops::kStream); stream != node->attributes.end())
+      found.stream = std::get<std::int64_t>(stream->second);
     return found;
   }
 
@@ -328,6 +331,7 @@ class AttentionFuser {
       node.op = "tessera::AttentionWithDropout";
       node.attributes.emplace("dropout", drops->ratio);
       if (drops->seed) node.attributes.emplace("seed", *drops->seed);
+      if (drops->stream) node.attributes.emplace(std::string(ops::kStream), *drops->stream);
     }
     if (found->softcap != 0) node.attributes.emplace("softcap", static_cast<float>(found->softcap));
     if (!context_.keeps_composite || !context_.keeps_composite(graph_, node)) return;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ir/overridable.h"
 #include "ir/verify.h"
+#include "ops/random_streams.h"
 #include "passes/branches.h"
 
 namespace tessera::passes {
@@ -208,6 +209,7 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
         std::any_of(std::begin(kPasses), std::end(kPasses), [&](const Pass& pass) { return pass.name == name; });
     require(known, ErrorKind::invalid_argument, "there is no pass '{}'", name);
   }
+  ops::number_random_streams(graph);
   std::optional<Recorder> recorder;
   if (reports != nullptr) recorder.emplace(graph, options.measure, *reports);
   for (const Pass& pass : kPasses) {

@@ -213,7 +213,7 @@ class Explainer {
     constexpr int runs = 30;
     constexpr double most_seconds = 5;
     const std::vector<double> seconds =
-        step_seconds(session, inputs_to_time(model_, options_.run.seed), runs, most_seconds, options_.run);
+        step_seconds(session, inputs_to_time(model_, options_.run.seed.value_or(1)), runs, most_seconds, options_.run);
     std::vector<double> errors;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       report.seconds.push_back(seconds[own.steps[i]]);

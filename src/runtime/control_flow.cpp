@@ -6,6 +6,7 @@
 #include "backends/host/movement.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/run_seed.h"
 #include "ops/control_flow.h"
 #include "runtime/growth_budget.h"
 
@@ -130,6 +131,21 @@ const ir::ValueType& output_type(const Program& body, std::size_t i) {
   return body.graph().value(body.graph().outputs()[i]).type;
 }
 
+// The run's seed is that of one iteration for as long as this lives.
+class IterationSeed {
+ public:
+  IterationSeed(std::uint64_t& seed, std::uint64_t iteration) : seed_(seed), former_(seed) {
+    seed_ = base::seed_of_iteration(former_, iteration);
+  }
+  ~IterationSeed() { seed_ = former_; }
+  IterationSeed(const IterationSeed&) = delete;
+  IterationSeed& operator=(const IterationSeed&) = delete;
+
+ private:
+  std::uint64_t& seed_;
+  const std::uint64_t former_;
+};
+
 class ControlFlow {
  public:
   ControlFlow(const ir::Node& node, const ops::OpDef& op, std::span<const Value> inputs, Subprograms& subprograms,
@@ -168,6 +184,12 @@ class ControlFlow {
     return body(name).run(formal, control_);
   }
 
+  // One iteration of the node's body, which draws other random numbers than every other iteration.
+  std::vector<Value> run_iteration(std::int64_t iteration, std::vector<Value> formal) {
+    const IterationSeed seed(control_.resources.seed, static_cast<std::uint64_t>(iteration));
+    return run_body("body", std::move(formal));
+  }
+
   std::vector<Value> run_loop() {
     Program& program = body("body");
     const std::size_t carried = inputs_.size() > 2 ? inputs_.size() - 2 : 0;
@@ -183,7 +205,7 @@ class ControlFlow {
       std::vector<Value> formal{scalar_for(program, 0, Tensor::scalar(i)),
                                 scalar_for(program, 1, Tensor::scalar(condition))};
       formal.insert(formal.end(), state.begin(), state.end());
-      std::vector<Value> outputs = run_body("body", std::move(formal));
+      std::vector<Value> outputs = run_iteration(i, std::move(formal));
       condition = read_condition(outputs[0]);
       for (std::size_t k = 0; k < carried; ++k) state[k] = std::move(outputs[1 + k]);
       std::int64_t scan_bytes = 0;
@@ -265,7 +287,7 @@ class ControlFlow {
         formal.emplace_back(slice_at(sequence, axis, listed("scan_input_directions", k) == 1 ? length - 1 - step : step,
                                      control_.resources));
       }
-      std::vector<Value> outputs = run_body("body", std::move(formal));
+      std::vector<Value> outputs = run_iteration(step, std::move(formal));
       for (std::size_t k = 0; k < states; ++k) state[k] = std::move(outputs[k]);
       for (std::size_t k = 0; k < scans; ++k) collected[k].add(outputs[states + k].tensor());
     }
@@ -305,7 +327,7 @@ class ControlFlow {
                 "sequences of {} and {} elements are mapped together", length, input.elements().size());
         formal.push_back(input.elements()[i]);
       }
-      std::vector<Value> outputs = run_body("body", std::move(formal));
+      std::vector<Value> outputs = run_iteration(static_cast<std::int64_t>(i), std::move(formal));
       for (std::size_t k = 0; k < outputs.size(); ++k) results[k].push_back(std::move(outputs[k]));
     }
     std::vector<Value> sequences;

@@ -12,6 +12,7 @@
 #include "io/onnx/writer.h"
 #include "io/output_file.h"
 #include "io/package.h"
+#include "ops/random_streams.h"
 #include "passes/branches.h"
 #include "passes/real_among_quantised.h"
 #include "runtime/environment.h"
@@ -60,6 +61,7 @@ class Optimiser {
     environment_.pass_context.keeps_narrow_weights = true;
     run_passes();
     graph_ = decomposed(std::move(graph_));
+    ops::remove_random_streams(graph_);
     std::set<std::string> own;
     add_own_operators(graph_, own);
     report_.own_operators.assign(own.begin(), own.end());

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/infer.h"
+#include "ops/random_streams.h"
 #include "runtime/evaluate.h"
 #include "runtime/executor.h"
 #include "runtime/variable_run.h"
@@ -69,7 +70,10 @@ PreparedPlan::PreparedPlan() = default;
 PreparedPlan::~PreparedPlan() = default;
 
 Program::Program(ir::Graph graph, const ProgramEnvironment& environment, bool ready)
-    : graph_(std::move(graph)), environment_(environment), ready_(ready) {
+    : graph_(std::move(graph)),
+      environment_(environment),
+      ready_(ready),
+      draws_random_numbers_(ops::draws_random_numbers(graph_)) {
   if (graph_.variables().empty()) return;
   for (const ir::Variable& variable : graph_.variables()) {
     if (environment_.package != nullptr && environment_.package->stream != nullptr && !variable.initial.is_deferred())

@@ -96,6 +96,8 @@ class Program {
 
   const ir::Graph& graph() const { return graph_; }
   bool is_ready() const { return ready_; }
+  // Whether a run's results depend on its seed.
+  bool draws_random_numbers() const { return draws_random_numbers_; }
   // One value an input; returns one an output. Inputs must agree with the graph's input types (the session checks).
   // Outputs never share storage with inputs, variables or the program. Thread-safe; runs that update variables go one
   // by one.
@@ -116,6 +118,7 @@ class Program {
   PlanCache plans_;
   std::vector<std::size_t> variable_places_;  // in the environment's store
   bool updates_variables_ = false;
+  bool draws_random_numbers_;
 };
 
 }  // namespace tessera::runtime

@@ -15,6 +15,7 @@
 #include "runtime/overridable.h"
 #include "runtime/process_memory.h"
 #include "runtime/run_arenas.h"
+#include "runtime/run_seeds.h"
 #include "runtime/session_access.h"
 
 namespace tessera {
@@ -104,11 +105,26 @@ std::string known_inputs(const Model& model) {
 }  // namespace
 
 struct Session::State {
-  State(const Model& what, SessionOptions given) : model(what), options(std::move(given)) {}
+  State(const Model& what, SessionOptions given) : model(what), options(std::move(given)) {
+    seeds.restart(options.seed);
+  }
+
+  // A run that draws nothing has the same seed each time, so that a device may replay what it recorded.
+  std::uint64_t seed_of(const Program& which, const RunOptions& run_options) {
+    if (!which.draws_random_numbers()) return 0;
+    return run_options.seed ? *run_options.seed : seeds.next();
+  }
+
+  // Of a run by another session in this one's place, which draws as a run of this one.
+  RunOptions options_for(const Session& other, RunOptions run_options) {
+    if (!run_options.seed && other.draws_random_numbers()) run_options.seed = seeds.next();
+    return run_options;
+  }
 
   const Model model;
   std::vector<std::string> overridable;  // names of the inputs with a default
   SessionOptions options;
+  RunSeeds seeds;
   std::shared_ptr<const ir::Graph> graph;
   ProgramEnvironment environment;
   std::unique_ptr<Program> program;
@@ -215,7 +231,7 @@ struct Session::State {
     control.clock = &clock_of(run_options);
     control.lease.emplace(pool, control.priority, *control.clock, options.threads);
     control.resources = {.host = {&pool, options.threads},
-                         .seed = run_options.seed,
+                         .seed = seed_of(which, run_options),
                          .allocator = environment.results.get(),
                          .stop = &stop};
     control.gate = run_options.gate;
@@ -249,7 +265,8 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
 NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) {
-  if (const std::shared_ptr<Session> variant = state_->variant_for(inputs)) return variant->run(inputs, options);
+  if (const std::shared_ptr<Session> variant = state_->variant_for(inputs))
+    return variant->run(inputs, state_->options_for(*variant, options));
   return base::with_memory_errors([&] {
     const base::StopSignal stop = stop_signal_for(options);
     std::vector<Value> outputs = state_->run(*state_->program, state_->ordered(inputs), {}, options, stop);
@@ -263,7 +280,7 @@ NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) {
 std::vector<Value> Session::run(const NamedValues& inputs, const std::vector<OutputRequest>& outputs,
                                 const RunOptions& options) {
   if (const std::shared_ptr<Session> variant = state_->variant_for(inputs))
-    return variant->run(inputs, outputs, options);
+    return variant->run(inputs, outputs, state_->options_for(*variant, options));
   return base::with_memory_errors([&] {
     const base::StopSignal stop = stop_signal_for(options);
     const std::vector<Value> ordered = state_->ordered(inputs);
@@ -298,6 +315,13 @@ void Session::set_variable(std::string_view name, const Tensor& value) {
 
 std::shared_ptr<VariableStore> Session::variables() const {
   return state_->environment.variables;
+}
+
+bool Session::draws_random_numbers() const {
+  return state_->program->draws_random_numbers();
+}
+void Session::set_seed(std::uint64_t seed) {
+  state_->seeds.restart(seed);
 }
 
 DType Session::precision() const {

@@ -87,7 +87,7 @@ EvaluationReport Evaluator::run(const std::map<std::string, Tensor>& weights, co
   const std::unique_ptr<Metric> metric =
       options_.metric == "loss" ? nullptr : make_metric(options_.metric, options_.loss.ignore_index);
   loader_.seek({});
-  RunOptions how;
+  RunOptions how{.seed = 0};  // so that two evaluations of the same weights agree
   how.cancellation = cancellation;
   Sums sums;
   for (bool ends = false; !ends;) {

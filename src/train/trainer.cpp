@@ -254,7 +254,7 @@ void Trainer::State::fail_not_finite(const NamedValues& inputs, const DataPositi
       std::map<std::string, Tensor> variables;
       const VariableSnapshot snapshot = session->variables()->snapshot();
       for (const std::string& name : snapshot.names()) variables[name] = snapshot.variable(name);
-      where = first_not_finite(step_model->graph(), inputs, variables, session_options(), RunOptions());
+      where = first_not_finite(step_model->graph(), inputs, variables, session_options(), {.seed = seed_of_run()});
     }
   } catch (const Error& error) {
     where = "it could not be found out where: " + error.message();

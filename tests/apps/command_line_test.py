@@ -13,6 +13,7 @@ import time
 import zipfile
 import zlib
 
+import hostile_files_test as files
 import program
 from program import OVER_BUDGET, WRONG_CALL, run
 
@@ -138,6 +139,19 @@ class CommandLine(program.WithModel):
         self.assertTrue(any("Conv" in event["name"] and event["ph"] == "X" for event in events))
         summary = json.loads(run("run", self.model, "--json").stdout)
         self.assertEqual(summary["outputs"][0]["shape"], [1, 10])
+
+    def test_random_operators_draw_anew_unless_a_seed_is_given(self):
+        shape = files.message(5, files.message(1, "shape"), files.number(8, 4), files.number(20, 7))
+        path = self.folder / "noise.onnx"
+        path.write_bytes(files.model(files.node("RandomNormal", [], ["y"], shape),
+                                     files.message(12, files.value_info("y", 1, [4]))))
+        draw = lambda *more: run("run", path, "--outputs", "-", *more).stdout
+        self.assertEqual(len({draw() for _ in range(3)}), 3)
+        self.assertEqual(draw("--seed", 3), draw("--seed", 3))
+        self.assertNotEqual(draw("--seed", 3), draw("--seed", 4))
+        self.assertEqual(run("diff", path, path).returncode, 0)
+        self.assertEqual(run("optimize", path, "-o", self.folder / "noise.tsr", "--verify").returncode, 0)
+        self.assertEqual(run("run", self.folder / "noise.tsr", "--outputs", "-", "--seed", 3).stdout, draw("--seed", 3))
 
     def test_devices_agree(self):
         values = [

@@ -27,6 +27,8 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     with open("model.onnx", "wb") as file:
         file.write(models.mlp())
+    with open("noise.onnx", "wb") as file:
+        file.write(models.noise())
     names = {}
     for line, example in examples:
         code = compile("\n" * (line - 1) + example, page, "exec")

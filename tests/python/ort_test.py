@@ -387,6 +387,52 @@ class Shared:
         self.assertEqual(session.get_providers(), ["CPUExecutionProvider"])
 
 
+class RandomNumbers:
+    """Cases for both: what random operators draw from run to run."""
+
+    FEED = {"x": numpy.ones(64, numpy.float32), "p": numpy.zeros((1, 4), numpy.float32)}
+
+    def draw(self, session):
+        return tuple(each.tobytes() for each in session.run(None, self.FEED))
+
+    def test_random_operators_draw_anew(self):
+        session = self.ort.InferenceSession(models.random_numbers(), providers=["CPUExecutionProvider"])
+        for drawn in zip(*[self.draw(session) for _ in range(5)]):
+            self.assertEqual(len(set(drawn)), 5)
+
+    def test_a_seed_makes_the_sequence_repeatable(self):
+        sequences = []
+        for seed in (11, 11, 12):
+            self.ort.set_seed(seed)
+            session = self.ort.InferenceSession(models.random_numbers(), providers=["CPUExecutionProvider"])
+            sequences.append([self.draw(session) for _ in range(3)])
+        self.assertEqual(sequences[0], sequences[1])
+        self.assertNotEqual(sequences[0][0], sequences[2][0])
+        self.assertEqual(len(set(sequences[0])), 3)
+
+    def test_the_seed_of_a_node_makes_its_sequence_repeatable(self):
+        sessions = [self.ort.InferenceSession(models.random_numbers(seed=3), providers=["CPUExecutionProvider"])
+                    for _ in range(2)]
+        first, second = [[self.draw(each)[0] for _ in range(3)] for each in sessions]
+        self.assertEqual(first, second)
+        self.assertEqual(len(set(first)), 3)
+
+
+class RandomNumbersOfOnnxruntime(RandomNumbers, unittest.TestCase):
+    ort = onnxruntime
+
+
+class RandomNumbersOfTessera(RandomNumbers, unittest.TestCase):
+    ort = tessera.ort
+
+    def test_a_seed_is_for_sessions_that_exist_too(self):
+        session = self.ort.InferenceSession(models.random_numbers())
+        self.ort.set_seed(5)
+        first = [self.draw(session), self.draw(session)]
+        self.ort.set_seed(5)
+        self.assertEqual([self.draw(session), self.draw(session)], first)
+
+
 class OfOnnxruntime(Shared, unittest.TestCase):
     ort, state = onnxruntime, onnxruntime_state
 

@@ -117,6 +117,30 @@ class Runs(unittest.TestCase):
         self.assertEqual(sum(line.startswith("WARNING") for line in caught.output), 1, caught.output)
 
 
+class RandomNumbers(unittest.TestCase):
+    FEED = {"x": numpy.ones(64, numpy.float32), "p": numpy.zeros((1, 4), numpy.float32)}
+
+    def draw(self, session, seed=None):
+        options = tessera.RunOptions()
+        options.seed = seed
+        return session.run(self.FEED, options=options)["normal"].tobytes()
+
+    def test_seeds(self):
+        data = models.random_numbers()
+        session = tessera.Session(data)
+        self.assertEqual(len({self.draw(session) for _ in range(5)}), 5)
+        self.assertEqual(self.draw(session, 4), self.draw(tessera.Session(data), 4))
+        one, two = [[self.draw(each) for _ in range(3)] for each in (tessera.Session(data, seed=6) for _ in range(2))]
+        self.assertEqual(one, two)
+        self.assertEqual(len(set(one)), 3)
+
+    def test_a_package_draws_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            session = tessera.Session(models.random_numbers())
+            session.optimize(os.path.join(folder, "m.tsr"))
+            self.assertEqual(self.draw(tessera.load(os.path.join(folder, "m.tsr")), 4), self.draw(session, 4))
+
+
 class Concurrency(unittest.TestCase):
     def test_threads_get_their_own_results(self):
         session = tessera.Session(models.mlp())

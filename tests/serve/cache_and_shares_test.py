@@ -32,6 +32,11 @@ class CacheAndShares(unittest.TestCase):
                 (cls.folder / name / str(version) / "model.onnx").write_bytes(scale(version))
             warm_up = 'model_warmup { name: "w" batch_size: 2 inputs { key: "x" value { random_data: true } } }'
             (cls.folder / name / "config.pbtxt").write_text(f"max_batch_size: 4 {config} {warm_up}")
+        noisy = onnx_model([("RandomNormalLike", ["x"], ["r"]), ("Add", ["x", "r"], ["y"])],
+                           [("x", FLOAT, ["batch", 1])], [("y", FLOAT, ["batch", 1])])
+        (cls.folder / "noisy" / "1").mkdir(parents=True)
+        (cls.folder / "noisy" / "1" / "model.onnx").write_bytes(noisy)
+        (cls.folder / "noisy" / "config.pbtxt").write_text("max_batch_size: 4 response_cache { enable: true }")
         cls.server = server.Server(cls.folder)
         cls.http = triton_http.InferenceServerClient(f"127.0.0.1:{cls.server.port}")
         cls.grpc = triton_grpc.InferenceServerClient(f"127.0.0.1:{cls.server.ports['grpc']}")
@@ -61,6 +66,9 @@ class CacheAndShares(unittest.TestCase):
         self.assertTrue(self.http.get_model_config("cached")["response_cache"]["enable"])
         metrics = self.server.ask("GET", "/metrics", port=self.server.ports["metrics"])[2].decode()
         self.assertIn('nv_cache_num_hits_per_model{model="cached",version="2"} 4', metrics)
+
+    def test_answers_with_random_numbers_are_not_kept(self):
+        self.assertEqual(len({self.ask(triton_http, self.http, "noisy", 1) for _ in range(5)}), 5)
 
     def versions(self, count, **more):
         found = [self.ask(triton_http, self.http, "split", 1, **more) for _ in range(count)]

@@ -202,6 +202,7 @@ void bind_session_options(nb::module_& module) {
           },
           [](SessionOptions& self, const std::string& name) { self.precision = parse_precision(name); })
       .def_rw("memory_limit_bytes", &SessionOptions::memory_limit_bytes)
+      .def_rw("seed", &SessionOptions::seed, nb::for_setter(nb::arg("value").none()))
       .def_rw("max_growing_bytes", &SessionOptions::max_growing_bytes)
       .def_rw("without_passes", &SessionOptions::without_passes)
       .def_rw("tune", &SessionOptions::tune)
@@ -234,14 +235,15 @@ void bind_run_options(nb::module_& module) {
              return self.flag().load() ? "<tessera.Cancellation: cancelled>" : "<tessera.Cancellation>";
            })
       .def_prop_ro("is_cancelled", [](const Cancellation& self) { return self.flag().load(); });
-  nb::class_<PyRunOptions>(module, "RunOptions",
-                           "How one run is made. `seed`: of random operators that have none of their own. "
-                           "`time_limit_s`: after that long the run raises OverBudget; 0 is no limit. `priority`: "
-                           "'background', 'standard' or 'realtime', which goes first where cores are short. "
-                           "`cancellation`: stops the run from another thread.")
+  nb::class_<PyRunOptions>(
+      module, "RunOptions",
+      "How one run is made. `seed` decides what random operators draw; without one the session's seed does. "
+      "`time_limit_s`: after that long the run raises OverBudget; 0 is no limit. `priority`: "
+      "'background', 'standard' or 'realtime', which goes first where cores are short. "
+      "`cancellation`: stops the run from another thread.")
       .def(
           "__init__",
-          [](PyRunOptions* self, std::uint64_t seed, double time_limit_s, const std::string& priority,
+          [](PyRunOptions* self, std::optional<std::uint64_t> seed, double time_limit_s, const std::string& priority,
              std::shared_ptr<Cancellation> cancellation) {
             PyRunOptions made;
             made.options.seed = seed;
@@ -250,18 +252,20 @@ void bind_run_options(nb::module_& module) {
             made.cancellation = std::move(cancellation);
             new (self) PyRunOptions(std::move(made));
           },
-          nb::kw_only(), "seed"_a = 0, "time_limit_s"_a = 0.0, "priority"_a = "standard",
+          nb::kw_only(), "seed"_a.none() = nb::none(), "time_limit_s"_a = 0.0, "priority"_a = "standard",
           "cancellation"_a.none() = nb::none())
       .def("__repr__",
            [](const PyRunOptions& self) {
-             return fmt::format("tessera.RunOptions(seed={}, time_limit_s={}, priority='{}'{})", self.options.seed,
+             return fmt::format("tessera.RunOptions(seed={}, time_limit_s={}, priority='{}'{})",
+                                self.options.seed ? std::to_string(*self.options.seed) : "None",
                                 static_cast<double>(self.options.time_limit_ns) * 1e-9,
                                 name_of_priority(self.options.priority),
                                 self.cancellation != nullptr ? ", cancellation=…" : "");
            })
       .def_prop_rw(
           "seed", [](const PyRunOptions& self) { return self.options.seed; },
-          [](PyRunOptions& self, std::uint64_t seed) { self.options.seed = seed; })
+          [](PyRunOptions& self, std::optional<std::uint64_t> seed) { self.options.seed = seed; },
+          nb::for_setter(nb::arg("value").none()))
       .def_prop_rw(
           "time_limit_s",
           [](const PyRunOptions& self) { return static_cast<double>(self.options.time_limit_ns) * 1e-9; },
@@ -289,6 +293,9 @@ void bind_session(nb::module_& module) {
       .def("timed_run", &timed_run, "feeds"_a, "outputs"_a.none() = nb::none(), "options"_a.none() = nb::none())
       .def("trace", &trace, "feeds"_a, "name"_a)
       .def("memory", &memory_dict)
+      .def_prop_ro("draws_random_numbers", [](PySession& self) { return self.session().draws_random_numbers(); })
+      .def(
+          "set_seed", [](PySession& self, std::uint64_t seed) { self.session().set_seed(seed); }, "seed"_a)
       .def("trim", [](PySession& self) { self.session().trim(); })
       .def(
           "describe_plan",

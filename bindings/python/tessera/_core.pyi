@@ -90,6 +90,7 @@ class SessionOptions:
     max_plan_bytes: int
     precision: str
     memory_limit_bytes: int
+    seed: int | None
     max_growing_bytes: int
     without_passes: list[str]
     tune: bool
@@ -107,18 +108,18 @@ class Cancellation:
 class RunOptions:
     """How one run is made.
 
-    `seed`: of random operators that have none of their own. `time_limit_s`: after that long the run raises OverBudget; 0
-    is no limit. `priority`: "background", "standard" or "realtime", which goes first where cores are short.
-    `cancellation`: stops the run from another thread.
+    `seed` decides what random operators draw; without one the session's seed does. `time_limit_s`: after that long the
+    run raises OverBudget; 0 is no limit. `priority`: "background", "standard" or "realtime", which goes first where
+    cores are short. `cancellation`: stops the run from another thread.
     """
 
-    seed: int
+    seed: int | None
     time_limit_s: float
     cancellation: Cancellation | None
     def __init__(
         self,
         *,
-        seed: int = 0,
+        seed: int | None = None,
         time_limit_s: float = 0.0,
         priority: str = "standard",
         cancellation: Cancellation | None = None,
@@ -141,6 +142,9 @@ class Session:
     ) -> tuple[list[Any], list[dict[str, Any]]]: ...
     def trace(self, feeds: dict[str, Any], name: str) -> str: ...
     def memory(self) -> dict[str, int]: ...
+    @property
+    def draws_random_numbers(self) -> bool: ...
+    def set_seed(self, seed: int) -> None: ...
     def trim(self) -> None: ...
     def describe_plan(self, feeds: dict[str, Any], reasons: bool = False) -> str: ...
     def variable_names(self) -> list[str]: ...

@@ -34,12 +34,13 @@ class SessionKeywords(TypedDict, total=False):
     without_passes: Sequence[str]
     tune: bool
     tuning_file: str
+    seed: int | None
 
 
 class RunKeywords(TypedDict, total=False):
     """The keywords of RunOptions."""
 
-    seed: int
+    seed: int | None
     time_limit_s: float
     priority: str
     cancellation: _core.Cancellation | None
@@ -76,6 +77,7 @@ def session_options(
     without_passes: Sequence[str] = (),
     tune: bool = False,
     tuning_file: str = "",
+    seed: int | None = None,
 ) -> _core.SessionOptions:
     options = _core.SessionOptions()
     options.device = device
@@ -85,6 +87,7 @@ def session_options(
     options.without_passes = names_of(without_passes)
     options.tune = tune
     options.tuning_file = tuning_file
+    options.seed = seed
     return options
 
 
@@ -109,6 +112,9 @@ class Session:
     shapes.
     `inputs`, `outputs` and `overridable` describe what goes in and comes out; the last are inputs with a default, which
     a run may leave out. pickle keeps the path of a session that was loaded from a file, else the model.
+
+    Random operators draw other numbers in each run. `seed` makes the sequence of runs repeatable: two sessions with one
+    seed draw the same in their first runs, in their second runs and so on. RunOptions.seed decides for one run.
     """
 
     def __init__(
@@ -123,6 +129,7 @@ class Session:
         without_passes: Sequence[str] = (),
         tune: bool = False,
         tuning_file: str = "",
+        seed: int | None = None,
     ) -> None:
         loaded, self.name = loaded_model(model)
         self.model: _core.Model = loaded.with_dims(dict(dims)) if dims else loaded
@@ -134,6 +141,7 @@ class Session:
             "without_passes": without_passes,
             "tune": tune,
             "tuning_file": tuning_file,
+            "seed": seed,
         }
         self.options = session_options(**keywords)
         path = os.path.abspath(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else None

@@ -6,22 +6,30 @@
 
 #include "backends/backend.h"
 #include "base/philox.h"
+#include "base/run_seed.h"
+#include "ops/random_streams.h"
 
 namespace tessera::backends::host {
 
-// By the node's own seed if it has one; else by the run's seed, in a stream of the node's own.
+// By the node's own seed and the run's number if it has a seed; else by the run's seed, in a stream of the node's own.
 inline base::Philox random_of(const KernelContext& context) {
-  if (context.has_attribute("seed")) {
-    const ir::Attribute& seed = context.node().attributes.find("seed")->second;
-    if (const float* real = std::get_if<float>(&seed)) return base::Philox(std::bit_cast<std::uint32_t>(*real));
-    return base::Philox(static_cast<std::uint64_t>(std::get<std::int64_t>(seed)));
+  const ir::Attributes& attributes = context.node().attributes;
+  const std::uint64_t run = context.resources().seed;
+  if (const auto seed = attributes.find("seed"); seed != attributes.end()) {
+    const float* real = std::get_if<float>(&seed->second);
+    const std::uint64_t own = real != nullptr ? std::bit_cast<std::uint32_t>(*real)
+                                              : static_cast<std::uint64_t>(std::get<std::int64_t>(seed->second));
+    return base::Philox(own, base::run_number(run));
   }
+  if (const auto stream = attributes.find(ops::kStream); stream != attributes.end())
+    return base::Philox(run, static_cast<std::uint64_t>(std::get<std::int64_t>(stream->second)));
+  // A node that no session prepared.
   std::uint64_t stream = 0xCBF29CE484222325;  // FNV-1a of the name
   for (const char c : context.node().name) stream = (stream ^ static_cast<std::uint8_t>(c)) * 0x100000001B3;
   for (const ir::ValueId output : context.node().outputs) {
     stream = (stream ^ static_cast<std::uint32_t>(output.index)) * 0x100000001B3;
   }
-  return base::Philox(context.resources().seed, stream);
+  return base::Philox(run, stream);
 }
 
 // What Dropout multiplies its `element`th element by: 0, or 1 / (1 - ratio).

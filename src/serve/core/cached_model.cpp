@@ -1,5 +1,6 @@
 #include "serve/core/cached_model.h"
 
+#include "serve/core/log.h"
 #include "serve/core/tracing.h"
 
 namespace tessera::serve {
@@ -26,13 +27,20 @@ bool CachedModel::submit(const std::shared_ptr<Call>& call) {
   std::function<void(Outcome)> done = call->done;
   call->done = [this, done, key = std::move(key), lookup_ns = found_ns - start_ns](Outcome outcome) {
     const std::int64_t begin_ns = now_ns();
-    if (!outcome.failure) cache_.insert(owner_, key, outcome.response.outputs);
+    if (outcome.response.draws_random_numbers) tell_of_random_answers();
+    else if (!outcome.failure) cache_.insert(owner_, key, outcome.response.outputs);
     recorder().missed_in_cache(lookup_ns + now_ns() - begin_ns);
     done(std::move(outcome));
   };
   const bool taken = model_->submit(call);
   if (!taken) call->done = std::move(done);  // the call goes to another version
   return taken;
+}
+
+void CachedModel::tell_of_random_answers() {
+  if (told_.exchange(true)) return;
+  log(Level::warning, "the response cache keeps no answers of a model that draws random numbers",
+      {{"model", info().name}, {"version", info().version}});
 }
 
 void CachedModel::drain() {

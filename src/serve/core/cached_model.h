@@ -1,5 +1,8 @@
-// A model whose answers are kept: a request that is equal to an earlier one is answered without being computed.
+// A model whose answers are kept: a request that is equal to an earlier one is answered without being computed. Answers
+// that random numbers have a part in are not kept.
 #pragma once
+
+#include <atomic>
 
 #include "serve/core/response_cache.h"
 #include "serve/core/servable.h"
@@ -8,7 +11,7 @@ namespace tessera::serve {
 
 class CachedModel final : public Servable {
  public:
-  // For models whose answers depend on nothing but the request.
+  // For models whose answers depend on nothing but the request and random numbers.
   CachedModel(std::shared_ptr<Servable> model, ResponseCache& cache);
   ~CachedModel() override;
 
@@ -22,9 +25,12 @@ class CachedModel final : public Servable {
   void drain() override;
 
  private:
+  void tell_of_random_answers();
+
   std::shared_ptr<Servable> model_;
   ResponseCache& cache_;
   const std::uint64_t owner_;
+  std::atomic<bool> told_ = false;
 };
 
 }  // namespace tessera::serve

@@ -30,6 +30,7 @@ struct Ensemble::Progress {
   std::map<std::string, Tensor> tensors;  // by the ensemble's names
   std::size_t step = 0;
   std::int64_t started_ns = 0;
+  bool draws_random_numbers = false;  // a step that is done did
 };
 
 Ensemble::Ensemble(const std::string& version, ModelSettings settings, Labels labels, Submit submit)
@@ -144,11 +145,12 @@ void Ensemble::next_step(const std::shared_ptr<Progress>& progress) {
 void Ensemble::take_outputs(Progress& progress, const Step& step, InferenceResponse response) const {
   for (OutputTensor& output : response.outputs)
     progress.tensors[step.output_map().at(output.name)] = std::move(output.tensor);
+  progress.draws_random_numbers |= response.draws_random_numbers;
 }
 
 InferenceResponse Ensemble::collect(Progress& progress) const {
   const InferenceRequest& request = progress.call->request;
-  InferenceResponse response{info_.name, info_.version, request.id, {}};
+  InferenceResponse response{info_.name, info_.version, request.id, {}, progress.draws_random_numbers};
   const auto add = [&](const TensorInfo& info, std::int64_t classes) {
     Tensor tensor = progress.tensors.at(info.name);
     const auto* const labels = labels_.contains(info.name) ? &labels_.at(info.name) : nullptr;

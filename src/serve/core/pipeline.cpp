@@ -179,6 +179,7 @@ void Pipeline::ask_network(const std::shared_ptr<Progress>& progress) {
     progress->answered_ns = now_ns();
     if (trace) trace->finish(progress->answered_ns, outcome.failure ? outcome.failure->what() : "");
     if (outcome.failure) return finish(*progress, std::move(outcome));
+    progress->draws_random_numbers = outcome.response.draws_random_numbers;
     for (OutputTensor& output : outcome.response.outputs)
       progress->values.insert_or_assign(output.name, std::move(output.tensor));
     // The thread that runs batches is not kept with what concerns one request.
@@ -197,7 +198,7 @@ void Pipeline::end(const std::shared_ptr<Progress>& progress) {
     }
     const InferenceRequest& request = progress->call->request;
     Outcome outcome;
-    outcome.response = {info_.name, info_.version, request.id, {}};
+    outcome.response = {info_.name, info_.version, request.id, {}, progress->draws_random_numbers};
     const auto add = [&](const std::string& name) {
       outcome.response.outputs.push_back({name, progress->values.find(name)->second.tensor()});
     };

@@ -42,6 +42,7 @@ class Pipeline final : public Servable {
     std::shared_ptr<Call> call;
     NamedValues values;
     std::int64_t started_ns = 0, network_ns = 0, answered_ns = 0;  // when the steps and the network began and ended
+    bool draws_random_numbers = false;                             // the network did
   };
   using Work = std::function<void()>;
 

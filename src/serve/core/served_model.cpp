@@ -328,7 +328,7 @@ void ServedModel::answer(const QueuedCall& queued, const NamedValues& results, s
   const std::int64_t begin_ns = now_ns();
   Outcome outcome;
   try {
-    outcome.response = {info_.name, info_.version, request.id, {}};
+    outcome.response = {info_.name, info_.version, request.id, {}, session_.draws_random_numbers()};
     const auto add = [&](const std::string& name, std::int64_t classes) {
       const Tensor& whole = results.find(name)->second.tensor();
       Tensor own = batched_ ? rows_of(name, whole, rows, first, queued.rows) : whole;

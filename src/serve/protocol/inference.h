@@ -64,6 +64,7 @@ struct OutputTensor {
 struct InferenceResponse {
   std::string model, version, id;
   std::vector<OutputTensor> outputs;
+  bool draws_random_numbers = false;  // an equal request may get another answer
 };
 
 }  // namespace tessera::serve

@@ -265,20 +265,27 @@ class RunOptions(Options):
     def _made(self) -> _core.RunOptions:
         options = _core.RunOptions()
         options.cancellation = self._cancellation
-        options.seed = seed_of_runs()
         return options
 
 
-_seed = 0
+class Seed:
+    """A seed that set_seed was given, distinct from an equal one of an earlier call."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+_seed: Seed | None = None
 
 
 def set_seed(seed: int) -> None:
-    """The seed of random operators that have none of their own."""
+    """Makes what random operators draw repeatable: the runs of each session, from its next one on, draw the sequence of
+    this seed. Operators with a `seed` attribute draw by that. Without a call, each run draws other numbers."""
     global _seed
-    _seed = int(seed) & (2**64 - 1)
+    _seed = Seed(int(seed) & (2**64 - 1))
 
 
-def seed_of_runs() -> int:
+def current_seed() -> Seed | None:
     return _seed
 
 

@@ -22,8 +22,9 @@ from tessera.ort._options import (
     OrtAllocatorType,
     OrtMemType,
     RunOptions,
+    Seed,
     SessionOptions,
-    seed_of_runs,
+    current_seed,
     warn_once,
 )
 from tessera.ort._types import ModelMetadata, NodeArg, dtype_name
@@ -131,6 +132,7 @@ class InferenceSession:
                 _write_optimised(self._model, core_options, self._options.optimized_model_filepath)
         except Error as error:
             raise translated(error, loading=True) from None
+        self._seed: Seed | None = None
         self._inputs = [NodeArg(each) for each in self._model.inputs]
         self._outputs = [NodeArg(each) for each in self._model.outputs]
         self._overridable = [NodeArg(each) for each in self._model.overridable]
@@ -139,6 +141,12 @@ class InferenceSession:
         self._output_names = [each.name for each in self._outputs]
         prefix = self._options.profile_file_prefix
         self._profile = _Profile(prefix) if self._options.enable_profiling else None
+
+    def _follow_seed(self) -> None:
+        seed = current_seed()
+        if seed is not None and seed is not self._seed:
+            self._core.set_seed(seed.value)
+            self._seed = seed
 
     def get_session_options(self) -> SessionOptions:
         return self._options
@@ -230,6 +238,7 @@ class InferenceSession:
         if self._texts:
             feed = {name: _text(each) if name in self._texts else each for name, each in feed.items()}
         options = _run_options(run_options)
+        self._follow_seed()
         try:
             if not output_names and self._profile is None:
                 return self._core.run(feed, None, options)
@@ -317,6 +326,7 @@ class InferenceSession:
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
         """Runs on what is bound; nothing is copied."""
+        self._follow_seed()
         try:
             iobinding._core.run(self._core, _run_options(run_options))
         except Error as error:
@@ -364,11 +374,7 @@ def _cpu_memory() -> OrtMemoryInfo:
 
 
 def _run_options(given: RunOptions | None) -> _core.RunOptions | None:
-    if given is not None:
-        return given._made()
-    if seed_of_runs():
-        return RunOptions()._made()
-    return None
+    return None if given is None else given._made()
 
 
 def _known_dims(model: _core.Model, dims: dict[str, int]) -> dict[str, int]:
