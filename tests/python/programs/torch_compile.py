@@ -87,7 +87,7 @@ class TorchTest(unittest.TestCase):
         with torch.no_grad(), self.assertNoLogs("tessera", logging.WARNING):
             with unittest.mock.patch.object(tessera._torch, "exported", wraps=tessera._torch.exported) as exported:
                 for n in range(2, 22):
-                    x = torch.randn(n, 3, 16, 16 + n)
+                    x = torch.randn(n, 3, 24, 30 + n)
                     self.close(compiled(x), net(x))
             self.assertEqual(exported.call_count, 1)
 
