@@ -99,6 +99,13 @@ class Tables(unittest.TestCase):
         self.assertIn("column 'age' holds 'unknown', which is no number", done.stderr)
         self.assertIn("train.csv' line 43", done.stderr)
 
+    def test_many_words_are_announced_before_they_are_counted(self):
+        train, test = rows(200, 1), rows(50, 2)
+        for i, row in enumerate(train + test):
+            row[1] = f'"{i + 1},000"'
+        _, messages = self.result(table(train), table(test), inputs=4)
+        self.assertIn("column 'income': its many different values, such as '1,000' in line 2, are no numbers", messages)
+
     def test_semicolons_tabs_and_decimal_commas(self):
         train, test = rows(300, 1), rows(100, 2)
         for made in [train, test]:

@@ -221,7 +221,7 @@ TEST_F(Quantise, RefusesHostileData) {
   expect_refused({{"x", x(std::numeric_limits<float>::infinity())}}, "an infinity in sample 17");
   expect_refused({{"x", Tensor(DType::f32, {0, kFeatures})}}, "no samples");
   expect_refused({{"x", test::random_tensor(DType::f32, {4, 3}, 1)}}, "f32[4, 3], expected f32[n, 16]");
-  expect_refused({{"x", Tensor(DType::c64, {4, kFeatures})}}, "has element type c64, expected f32");
+  expect_refused({{"x", test::random_tensor(DType::f64, {4, kFeatures}, 1, 1e299, 1e300)}}, "which f32 cannot hold");
   expect_refused({{"w", x(0)}, {"z", x(0)}}, "is no input of the model; expected x");
   expect_refused({{"x", x(0)}, {"labels", Tensor(DType::i64, {3})}}, "rows");
   expect_refused({{"labels", Tensor(DType::i64, {3})}}, "no array for the input 'x'");

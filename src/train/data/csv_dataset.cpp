@@ -214,6 +214,13 @@ class TableFit {
           "data.encodings.{} = \"one_hot\" makes categories of them all",
           table_.source, table_.lines[static_cast<std::size_t>(row)], name, cell(column, row), found.numbers,
           found.others, name);
+    } else if (found.kind == EncodingKind::ordinal) {
+      const auto& cells = table_.columns[column];
+      const auto word = std::ranges::find_if_not(cells, is_missing);
+      warn(
+          "'{}', column '{}': its many different values, such as '{}' in line {}, are no numbers and are counted in "
+          "alphabetical order; data.encodings or data.ignored_columns decides otherwise",
+          table_.source, name, *word, table_.lines[static_cast<std::size_t>(word - cells.begin())]);
     } else if (found.others > 0 && found.numbers > found.others) {
       const auto& cells = table_.columns[column];
       double number = 0;

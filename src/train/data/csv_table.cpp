@@ -182,7 +182,7 @@ std::size_t CsvTable::column(const std::string& name) const {
   std::string known;
   double number = 0;
   for (const std::string& other : names) known += (known.empty() ? "'" : ", '") + other + "'";
-  const bool numbers = std::ranges::all_of(names, [&](const std::string& each) { return parse_number(each, number); });
+  const bool numbers = std::ranges::any_of(names, [&](const std::string& each) { return parse_number(each, number); });
   fail(ErrorKind::invalid_argument, "'{}' has no column '{}'; its columns are {}{}", source, name, known,
        numbers ? ": the first line must hold names" : "");
 }

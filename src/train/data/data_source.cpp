@@ -101,9 +101,14 @@ class Opener {
 
  private:
   std::unique_ptr<Dataset> open_folder(const fs::path& folder, bool is_test) {
-    const ImageFolderOptions pictures{options_.height, options_.width, static_cast<int>(options_.channels), classes_};
+    const ImageFolderOptions pictures{height_, width_, static_cast<int>(options_.channels), classes_};
     std::unique_ptr<Dataset> data = open_image_folder(folder, pictures);
-    if (!is_test) classes_ = data->class_names();
+    if (!is_test) {
+      classes_ = data->class_names();
+      const Shape& size = data->fields()[0].shape;
+      height_ = size[1];
+      width_ = size[2];
+    }
     return data;
   }
 
@@ -136,7 +141,9 @@ class Opener {
 
   const TrainingData& options_;
   DataSource& source_;
+  // Of pictures in folders; those of the training data hold for the test data.
   std::vector<std::string> classes_;
+  std::int64_t height_ = options_.height, width_ = options_.width;
 };
 
 // Throws for options that would be ignored.

@@ -11,8 +11,8 @@ namespace tessera::train {
 namespace {
 
 struct LabelledFile {
-  std::string path;  // below the folder
-  std::int64_t label;
+  std::string path;    // below the folder
+  std::int64_t label;  // -1: of no known class
 };
 
 std::vector<std::string> sorted_names(const std::filesystem::path& folder, bool folders) {
@@ -68,9 +68,12 @@ class ImageFolder final : public Dataset {
     require(!classes_.empty(), ErrorKind::invalid_argument,
             "'{}' holds no folders; expected one for each class, with pictures in it", folder_.string());
     for (std::size_t label = 0; label < classes_.size(); ++label) {
+      // Test data need not have pictures of each class.
+      if (!options_.classes.empty() && !std::filesystem::is_directory(folder_ / classes_[label])) continue;
       for (const std::string& name : sorted_names(folder_ / classes_[label], false))
         files_.push_back({classes_[label] + "/" + name, static_cast<std::int64_t>(label)});
     }
+    add_unknown_classes();
     require(!files_.empty(), ErrorKind::invalid_argument, "the folders of classes in '{}' hold no files",
             folder_.string());
     if (options_.height <= 0 || options_.width <= 0) take_size_of_first();
@@ -83,6 +86,14 @@ class ImageFolder final : public Dataset {
     return (folder_ / files_[static_cast<std::size_t>(index)].path).string();
   }
   std::vector<std::string> class_names() const override { return classes_; }
+  std::vector<std::pair<std::int64_t, std::string>> unreadable() const override {
+    std::vector<std::pair<std::int64_t, std::string>> result;
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+      const auto index = static_cast<std::int64_t>(i);
+      if (files_[i].label < 0) result.emplace_back(index, fmt::format("{}: {}", describe(index), kUnknownClass));
+    }
+    return result;
+  }
   std::int64_t memory_bytes() const override {
     std::int64_t bytes = 0;
     for (const LabelledFile& file : files_) bytes += static_cast<std::int64_t>(sizeof(file) + file.path.capacity());
@@ -91,12 +102,24 @@ class ImageFolder final : public Dataset {
 
   void read(std::int64_t index, std::span<std::byte* const> to) const override {
     const LabelledFile& file = files_[static_cast<std::size_t>(index)];
+    require(file.label >= 0, ErrorKind::invalid_argument, "{}", kUnknownClass);
     const Tensor picture = io::read_image(folder_ / file.path, {.channels = options_.channels});
     resize_to_cover(picture, options_.height, options_.width, reinterpret_cast<float*>(to[0]));
     std::memcpy(to[1], &file.label, sizeof(file.label));
   }
 
  private:
+  static constexpr const char* kUnknownClass = "its folder is no class of the training data";
+
+  // Pictures of classes that the training data do not have cannot be read, so that they are counted.
+  void add_unknown_classes() {
+    if (options_.classes.empty()) return;
+    for (const std::string& folder : sorted_names(folder_, true)) {
+      if (std::ranges::find(classes_, folder) != classes_.end()) continue;
+      for (const std::string& name : sorted_names(folder_ / folder, false)) files_.push_back({folder + "/" + name, -1});
+    }
+  }
+
   // The size of the first picture that can be read.
   void take_size_of_first() {
     for (const LabelledFile& file : files_) {

@@ -18,7 +18,8 @@ struct ImageFolderOptions {
 // Fields x f32 [channels, height, width] in [0, 1] and y i64 []. Files are decoded when they are read; one that is no
 // picture of a known format is an error of its sample alone. Resizing keeps the aspect ratio: the shorter side is
 // scaled to cover the target (bilinear, averaging over the source pixels where it shrinks), and the centre is cut out.
-// Throws Error: not_found or io for the folder, invalid_argument where it has no classes or no files.
+// Pictures in folders that are not among given classes cannot be read either. Throws Error: not_found or io for the
+// folder, invalid_argument where it has no classes or no files.
 std::unique_ptr<Dataset> open_image_folder(const std::filesystem::path& folder, const ImageFolderOptions& options);
 
 // u8 [height, width, channels] to planar f32 in [0, 1] of the given size, as above. `to` has channels · height · width

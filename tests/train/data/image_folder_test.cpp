@@ -5,6 +5,7 @@
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "tessera/images.h"
+#include "train/data/data_source.h"
 #include "train/data/sample_support.h"
 
 namespace tessera::train::image_folder_test {
@@ -57,6 +58,28 @@ TEST_F(ImageFolderTest, AFileThatIsNoPictureIsAFaultOfItsSample) {
   ASSERT_EQ(data->size(), 4);
   EXPECT_NO_THROW(read_sample(*data, 2));
   EXPECT_THROW(read_sample(*data, 3), Error);
+}
+
+TEST_F(ImageFolderTest, PicturesOfUnknownClassesCannotBeReadAndAreCounted) {
+  const auto data = open_image_folder(folder_.path(), {.height = 4, .width = 4, .classes = {"rose", "tulip"}});
+  ASSERT_EQ(data->size(), 3);
+  ASSERT_EQ(data->unreadable().size(), 2u);
+  EXPECT_EQ(data->unreadable()[0].first, 1);
+  EXPECT_NE(data->unreadable()[0].second.find("daisy/a.ppm: its folder is no class of the training data"),
+            std::string::npos);
+  EXPECT_EQ(read_sample(*data, 0)[1].data<std::int64_t>()[0], 0);
+  EXPECT_THROW(read_sample(*data, 1), Error);
+}
+
+TEST_F(ImageFolderTest, TestPicturesHaveTheSizeOfTheTrainingData) {
+  const test::TemporaryFolder tested;
+  write_ppm(tested / "daisy" / "1.ppm", 9, 9, {1, 2, 3});
+  write_ppm(tested / "rose" / "1.ppm", 9, 9, {1, 2, 3});
+  TrainingData options;
+  options.train = folder_.path().string();
+  options.test = tested.path().string();
+  const DataSource source = open_data(options);
+  EXPECT_EQ(source.test->fields()[0].shape, source.train->fields()[0].shape);
 }
 
 TEST_F(ImageFolderTest, RefusesFoldersWithoutClassesOrFiles) {
