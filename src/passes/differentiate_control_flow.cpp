@@ -98,8 +98,8 @@ std::string unroll_scan(ir::Graph& graph, NodeId id) {
   return "";
 }
 
-// Whether the body of a Loop goes on as long as it is asked to: it returns the condition that it got, or true, which may
-// come from around it.
+// Whether the body of a Loop goes on as long as it is asked to: it returns the condition that it got, or true, which
+// may come from around it.
 bool goes_on(const ir::Graph& graph, const ir::Node& loop, const ir::Graph& body) {
   ValueId next = body.outputs()[0];
   while (body.value(next).producer.valid()) {

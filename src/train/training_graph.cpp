@@ -1,7 +1,6 @@
 #include "train/training_graph.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
@@ -10,17 +9,14 @@
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "passes/differentiate.h"
-#include "passes/pass.h"
 #include "passes/recompute.h"
-#include "passes/unpack_sequences.h"
 #include "train/batch_norm.h"
 #include "train/fake_quantisation.h"
 #include "train/frozen_batch_norm.h"
 #include "train/layer_weights.h"
-#include "train/lift_weights.h"
 #include "train/mixed_precision.h"
-#include "train/modes.h"
 #include "train/optimiser_graph.h"
+#include "train/prepared_model.h"
 #include "train/separate_weights.h"
 #include "train/untrained.h"
 
@@ -29,45 +25,6 @@ namespace {
 
 using ir::ValueId;
 using ops::Term;
-
-bool has_sequences(const ir::Graph& graph) {
-  for (std::size_t i = 0; i < graph.value_count(); ++i) {
-    if (!graph.value(ValueId{static_cast<std::int32_t>(i)}).type.is_tensor()) return true;
-  }
-  return false;
-}
-
-// The model with tensors in place of sequences, and with what does not depend on weights computed: shapes that
-// exporters compute from those of their inputs, without which gradients do not know the sizes that they need, masks,
-// and the settings of operators.
-ir::Graph compute_known(ir::Graph graph, const WeightPatterns& patterns) {
-  // Folding the constants behind a shape would take weights with it, such as those that are transposed.
-  const std::array<std::string, 1> left_out = {"fold_constants"};
-  graph = passes::fold_shape_arithmetic(std::move(graph), {.evaluate = {}, .without = left_out});
-  graph = compute_untrained(std::move(graph), patterns);
-  if (!has_sequences(graph)) return graph;
-  return compute_untrained(passes::unpack_sequences(std::move(graph)), patterns);
-}
-
-// The model as it computes in training or outside it, its weights out of the bodies of loops. Its values leave the
-// names of the step's outputs to those.
-ir::Graph in_mode(ir::Graph graph, const TrainingGraphOptions& options, bool trains) {
-  graph = lift_weights(inference_form(std::move(graph)));
-  if (trains) train_dropout(graph, options.dropout);
-  for (const char* name : {"loss", "gradient_norm", "skipped"}) {
-    const ValueId value = graph.find_value(name);
-    if (value.valid() && graph.value(value).origin == ir::Origin::node)
-      graph.value(value).name = graph.fresh_name(name);
-  }
-  return graph;
-}
-
-// Attention as one node, whose gradient stores no scores. Products that are to be rounded stay on their own.
-ir::Graph fuse_attention(ir::Graph graph, const TrainingGraphOptions& options) {
-  if (!options.fuse_attention || options.precision != DType::f32) return graph;
-  return passes::fuse_attention(std::move(graph),
-                                {.evaluate = {}, .keeps_composite = [](const auto&, const auto&) { return true; }});
-}
 
 // Adds nodes of the step to the graph. Scalars are f32, as parameters are.
 class Step {
@@ -78,7 +35,7 @@ class Step {
         patterns_{options.frozen, options.trained},
         constants_(names_of_constants(graph)),
         prediction_(find_prediction(graph)),
-        graph_(fuse_attention(compute_known(in_mode(std::move(graph), options, trains), patterns_), options)),
+        graph_(prepared_model(std::move(graph), options, trains)),
         builder_(graph_) {}
 
   TrainingGraph build_evaluation() {
