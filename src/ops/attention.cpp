@@ -16,7 +16,17 @@ using ir::AttributeKind;
 using ir::Dim;
 using ir::Dims;
 
-enum Input : std::size_t { kQuery, kKey, kValue, kMask, kPastKey, kPastValue, kNonpad };
+enum Input : std::size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kMask,
+  kPastKey,
+  kPastValue,
+  kNonpad,
+  kReplacement = kAttentionReplacement,
+  kSecondMask = kAttentionSecondMask
+};
 
 // [batch, heads, length, head size] of Q, K or V.
 Dims unpacked(const InferContext& context, std::size_t input, std::size_t rank) {
@@ -35,23 +45,27 @@ void check_attributes(const InferContext& context, bool packed) {
   }
   const std::int64_t mode = context.integer("qk_matmul_output_mode");
   context.check(mode >= 0 && mode <= 3, "qk_matmul_output_mode is {}, expected 0 to 3", mode);
+  const std::int64_t nan_rows = context.integer("nan_rows");
+  context.check(nan_rows >= 0 && nan_rows <= 2, "nan_rows is {}, expected 0 to 2", nan_rows);
   context.check(context.has_input(kPastKey) == context.has_input(kPastValue),
                 "past_key and past_value must be given together");
   context.check(!context.has_input(kNonpad) || !context.has_input(kPastKey),
                 "nonpad_kv_seqlen cannot be used together with past_key");
 }
 
-// Broadcastable to [batch, heads, query length, at most total length].
-void check_mask(const InferContext& context, const Dims& scores) {
-  if (!context.has_input(kMask) || context.dims(kMask) == nullptr) return;
-  const Dims& mask = *context.dims(kMask);
+// Broadcastable to [batch, heads, query length, total length]; attn_mask may be shorter than the last.
+void check_mask(const InferContext& context, std::size_t input, const Dims& scores) {
+  if (!context.has_input(input) || context.dims(input) == nullptr) return;
+  const Dims& mask = *context.dims(input);
   bool fits = !mask.empty() && mask.size() <= 4;
   for (std::size_t i = 0; fits && i < mask.size(); ++i) {
     const Dim &have = mask[mask.size() - 1 - i], &want = scores[3 - i];
     if (!have.is_known() || !want.is_known()) continue;
-    fits = i == 0 ? have.value() <= want.value() : have.value() == 1 || have.value() == want.value();
+    if (i > 0) fits = have.value() == 1 || have.value() == want.value();
+    else fits = input == kMask ? have.value() <= want.value() : have.value() == want.value();
   }
-  context.check(fits, "'attn_mask' has shape {}, which does not broadcast to {}", to_string(mask), to_string(scores));
+  context.check(fits, "'{}' has shape {}, which does not broadcast to {}", context.op().inputs[input].name,
+                to_string(mask), to_string(scores));
 }
 
 // Scores, or statistics in their place.
@@ -84,7 +98,7 @@ void infer(InferContext& context) {
   context.check(k[1].may_equal(v[1]) && k[2].may_equal(v[2]), "K has {} heads of length {}, V {} of length {}",
                 to_string(k[1]), to_string(k[2]), to_string(v[1]), to_string(v[2]));
   if (q[1].is_known() && k[1].is_known()) {
-    context.check(k[1].value() > 0 && q[1].value() % k[1].value() == 0,
+    context.check(k[1].value() > 0 ? q[1].value() % k[1].value() == 0 : q[1].value() == 0,
                   "{} query heads are not a multiple of {} key heads", q[1].value(), k[1].value());
   }
   Dim past = 0;
@@ -96,7 +110,8 @@ void infer(InferContext& context) {
   check_operand(context, kPastValue, {q[0], k[1], past, v[3]});
   check_operand(context, kNonpad, {q[0]});
   const Dim total = past + k[2];
-  check_mask(context, {q[0], q[1], q[2], total});
+  for (const std::size_t mask : {kMask, kReplacement, kSecondMask})
+    check_mask(context, mask, {q[0], q[1], q[2], total});
   context.set_output(0, context.dtype(kQuery),
                      rank == 4 ? Dims{q[0], q[1], q[2], v[3]} : Dims{q[0], q[2], q[1] * v[3]});
   context.set_output(1, context.dtype(kKey), {q[0], k[1], total, k[3]});
@@ -154,7 +169,7 @@ void go_back(GradientContext& c) {
   const ir::Dims q = query.dims(), k = key.dims();
   require(q[1].is_known() && k[1].is_known() && q[3].is_known(), ErrorKind::unsupported, "its heads are not known");
   // Query heads that share one of K and V: [batch, kv heads, group, …].
-  const std::int64_t group = q[1].value() / k[1].value();
+  const std::int64_t group = k[1].value() > 0 ? q[1].value() / k[1].value() : 1;
   const auto grouped = [&](Term term) {
     return term.combine("Reshape", {join({term.integers({0, k[1].value(), group}), term.size_of(2), term.size_of(3)})});
   };
@@ -162,10 +177,16 @@ void go_back(GradientContext& c) {
   const Term p = grouped(recomputed(c, 3)), gg = grouped(g);
   const Term dp = gg.combine("MatMul", {turned(value.unsqueeze({2}))});
   Term ds = p * (dp - (dp * p).sum({-1}));
-  if (c.wants(kMask)) {
-    const ir::Dims mask = c.input(kMask).dims();
-    require(mask.back().surely_equals(k[2]), ErrorKind::unsupported, "its mask may be shorter than its keys");
-    c.set(kMask, ds.reshape_like(recomputed(c, 0)).cast(c.input(kMask).dtype()));
+  if (c.has_input(kReplacement)) {
+    const Term keeps = c.input(kReplacement).apply("IsNaN"), all = ds.reshape_like(recomputed(c, 0));
+    c.set(kReplacement, keeps.choose(all.zeros(), all).cast(c.input(kReplacement).dtype()));
+    ds = grouped(keeps.choose(all, 0));
+  }
+  for (const std::size_t mask : {kMask, kSecondMask}) {
+    if (!c.wants(mask)) continue;
+    require(c.input(mask).dims().back().surely_equals(k[2]), ErrorKind::unsupported,
+            "its mask may be shorter than its keys");
+    c.set(mask, ds.reshape_like(recomputed(c, 0)).cast(c.input(mask).dtype()));
   }
   if (const float cap = c.real("softcap"); cap > 0) {
     const Term capped = grouped(recomputed(c, 1)) / cap;
@@ -196,10 +217,13 @@ const std::vector<Parameter> kInputs{{"Q", types::floats, "T1"},
                                      {"attn_mask", kMaskTypes, "U", optional},
                                      {"past_key", types::floats, "T1", optional},
                                      {"past_value", types::floats, "T2", optional},
-                                     {"nonpad_kv_seqlen", types::i64, "", optional}};
+                                     {"nonpad_kv_seqlen", types::i64, "", optional},
+                                     {"replacement", types::floats, "", optional},
+                                     {"second_mask", types::floats, "", optional}};
 const std::vector<AttributeSpec> kAttributes{
     {"is_causal", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
     {"kv_num_heads", AttributeKind::integer},
+    {"nan_rows", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
     {"q_num_heads", AttributeKind::integer},
     {"qk_matmul_output_mode", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
     {"scale", AttributeKind::real},
@@ -215,6 +239,10 @@ std::vector<AttributeSpec> attributes_with_dropout() {
 }
 
 }  // namespace
+
+NanRows nan_rows_of(const AttributeReader& reader) {
+  return static_cast<NanRows>(reader.integer("nan_rows"));
+}
 
 AttentionSizes attention_sizes(const AttributeReader& reader, const Shape& query, const Shape& key, const Shape& value,
                                const Shape* past_key) {
@@ -236,7 +264,8 @@ AttentionSizes attention_sizes(const AttributeReader& reader, const Shape& query
 
 // Y = softmax(softcap(scale * Q K^T) + mask) V for every head; softcap(s) = softcap * tanh(s / softcap) when it is not
 // 0. A position takes part unless the mask, causality (key after query, both counted from the end of the past) or
-// nonpad_kv_seqlen leaves it out; a query that nothing takes part in gets zeros.
+// nonpad_kv_seqlen leaves it out; a query that nothing takes part in gets zeros (nan_rows 0). `replacement`,
+// `second_mask` and `nan_rows` are beyond ONNX, for what passes fuse (ops/attention.h).
 const OpDef attention{
     .name = "Attention",
     .since = 24,

@@ -1,6 +1,8 @@
 // Scaled dot-product attention (arXiv:1706.03762) as ONNX defines it since opset 24.
 #pragma once
 
+#include <cstdint>
+
 #include "ops/op.h"
 
 namespace tessera::ops {
@@ -21,6 +23,26 @@ inline constexpr std::size_t kAttentionRandom = 4;
 inline bool drops_weights(const OpDef& op) {
   return &op == &attention_with_dropout;
 }
+
+// Inputs of the Attention operators behind those of ONNX, for passes that fuse attention which a model spells out. Both
+// broadcast to [batch, heads, queries, keys] and have an element for each key.
+// `replacement`: NaN where a score is kept; any other number is the score that softmax sees there, whatever the
+// product, the softcap and the masks give, as Where(condition, number, scores) has it. `second_mask` is added behind
+// attn_mask: (score + attn_mask) + second_mask differs from score + (attn_mask + second_mask) where numbers are large.
+inline constexpr std::size_t kAttentionReplacement = 7, kAttentionSecondMask = 8;
+
+// Attribute `nan_rows`: what becomes of a query whose scores are all -infinity, or one of which is not a number.
+enum class NanRows : std::uint8_t {
+  // Zeros if all scores are -infinity, else NaN; a value of weight 0 is not looked at, so that whatever padding holds
+  // does no harm. ONNX leaves both open.
+  zeros_for_no_key,
+  // NaN, as the nodes MatMul, Softmax and MatMul give it; 0 times a value that is not finite is NaN, too, unless
+  // is_causal says that nobody looks at later keys.
+  propagate,
+  // Zeros in both cases, whatever the values: Where(IsNaN(weights), 0, weights) makes them between Softmax and MatMul.
+  zeros,
+};
+NanRows nan_rows_of(const AttributeReader& reader);
 
 // Sizes of one Attention node. Q, K and V are [batch, heads, length, head size], or packed [batch, length, heads * head
 // size]; past and present are always [batch, kv_heads, length, head size].

@@ -55,7 +55,7 @@ bool is_covered(GradientContext& c) {
   if (c.has_output(3) && !gives_statistics(c.op())) return false;  // a node gives scores or statistics
   const DType type = c.input(0).dtype();
   if ((type != DType::f32 && type != DType::f64) || c.input(2).dtype() != type || !c.has_output(0)) return false;
-  return c.real("softcap") == 0 && !c.wants(3);
+  return c.real("softcap") == 0 && !c.wants(3) && !c.wants(kAttentionReplacement) && !c.wants(kAttentionSecondMask);
 }
 
 // Output `statistics` of the node that is differentiated, which becomes an AttentionWithStatistics for it.
@@ -71,14 +71,23 @@ bool set_attention_gradients(GradientContext& c) {
   if (!is_covered(c)) return false;
   const ir::ValueId statistics = keep_statistics(c);
   ir::Attributes attributes;
-  for (const char* name : {"is_causal", "kv_num_heads", "q_num_heads", "scale", "dropout"}) {
+  for (const char* name : {"is_causal", "kv_num_heads", "nan_rows", "q_num_heads", "scale", "dropout"}) {
     const auto given = c.node().attributes.find(name);
     if (given != c.node().attributes.end()) attributes.insert(*given);
   }
-  const ir::ValueId mask = c.has_input(3) ? c.input(3).id() : ir::ValueId{};
-  std::vector<ir::ValueId> operands{c.input(0).id(),  c.input(1).id(), c.input(2).id(),  mask,
-                                    c.output(0).id(), statistics,      c.gradient().id()};
-  if (drops_weights(c.op())) operands.push_back(wanted_output(c, kAttentionRandom).id());
+  const auto given = [&](std::size_t i) { return c.has_input(i) ? c.input(i).id() : ir::ValueId{}; };
+  const ir::ValueId random = drops_weights(c.op()) ? wanted_output(c, kAttentionRandom).id() : ir::ValueId{};
+  std::vector<ir::ValueId> operands{given(0),
+                                    given(1),
+                                    given(2),
+                                    given(3),
+                                    c.output(0).id(),
+                                    statistics,
+                                    c.gradient().id(),
+                                    random,
+                                    given(kAttentionReplacement),
+                                    given(kAttentionSecondMask)};
+  while (!operands.back().valid()) operands.pop_back();
   const std::vector<ir::ValueId> made =
       c.builder().add_multi("tessera::AttentionGradient", std::move(operands), 3, std::move(attributes));
   for (std::size_t i = 0; i < 3; ++i) c.set(i, {c.builder(), made[i]});
@@ -86,8 +95,9 @@ bool set_attention_gradients(GradientContext& c) {
 }
 
 // With S = scale Q Kᵀ + mask, P = e^(S - largest) / sum and D = Σ dY ∘ Y over a row: dV = Pᵀ dY, dP = dY Vᵀ,
-// dS = P ∘ (dP - D), dQ = scale dS K, dK = scale dSᵀ Q. Heads that share one of K and V add up. Where the forward node
-// dropped weights, Z is 0 for these and 1 / (1 − dropout) for others: dV = (P ∘ Z)ᵀ dY and dP = (dY Vᵀ) ∘ Z.
+// dS = P ∘ (dP - D), or 0 where S was replaced, dQ = scale dS K, dK = scale dSᵀ Q. Heads that share one of K and V add
+// up. Where the forward node dropped weights, Z is 0 for these and 1 / (1 − dropout) for others: dV = (P ∘ Z)ᵀ dY and
+// dP = (dY Vᵀ) ∘ Z.
 const OpDef attention_gradient{
     .name = "tessera::AttentionGradient",
     .since = 1,
@@ -98,10 +108,13 @@ const OpDef attention_gradient{
                {"Y", types::floats, "T"},
                {"statistics", {DType::f32, DType::f64}, ""},
                {"dY", types::floats, "T"},
-               {"random", types::i64, "", optional}},
+               {"random", types::i64, "", optional},
+               {"replacement", types::floats, "", optional},
+               {"second_mask", types::floats, "", optional}},
     .outputs = {{"dQ", types::floats, "T"}, {"dK", types::floats, "T"}, {"dV", types::floats, "T"}},
     .attributes = {{"is_causal", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"kv_num_heads", AttributeKind::integer},
+                   {"nan_rows", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"q_num_heads", AttributeKind::integer},
                    {"scale", AttributeKind::real},
                    {"dropout", AttributeKind::real, ir::Attribute(0.0f)}},

@@ -9,9 +9,21 @@ namespace tessera::ops {
 extern const OpDef attention_gradient;
 
 // Inputs of AttentionGradient. Q, K, V and the mask are those of the forward node, Y its result, dY the gradient of it;
-// `random` is there where that dropped weights (ops::kAttentionRandom).
+// `random` is there where that dropped weights (ops::kAttentionRandom), `replacement` and `second_mask` where it has
+// them.
 namespace attention_gradient_input {
-enum Index : std::size_t { query, key, value, mask, output, statistics, output_gradient, random };
+enum Index : std::size_t {
+  query,
+  key,
+  value,
+  mask,
+  output,
+  statistics,
+  output_gradient,
+  random,
+  replacement,
+  second_mask
+};
 }
 
 // Sets the gradients of Q, K and V of an Attention to an AttentionGradient, for which the node gives its statistics

@@ -1,9 +1,11 @@
 #include "passes/attention_layout.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
+#include "ops/attention.h"
 #include "ops/builder.h"
 #include "ops/infer.h"
 #include "passes/find.h"
@@ -17,22 +19,25 @@ using ir::ValueId;
 using Permutation = std::vector<std::int64_t>;
 
 constexpr std::size_t kKey = 1, kValue = 2, kMask = 3, kPastKey = 4;
-// Added to a score it leaves nothing of its exponential beside others.
+constexpr std::size_t kReplacement = ops::kAttentionReplacement, kSecondMask = ops::kAttentionSecondMask;
+// Added to a score, or in its place, it leaves nothing of its exponential beside that of a score that is kept: such
+// scores differ by far less.
 constexpr float kForbidding = -1e9f;
 
-enum class MaskKind : std::uint8_t { any, zeros, causal };
+enum class MaskKind : std::uint8_t { any, nothing, causal };
 
-// Of [queries, keys].
-MaskKind kind_of(const float* mask, std::int64_t queries, std::int64_t keys) {
-  bool zeros = true, causal = true;
-  for (std::int64_t i = 0; i < queries && (zeros || causal); ++i) {
+// Of [queries, keys]. A mask keeps a score where it is 0, a replacement where it is NaN.
+MaskKind kind_of(const float* mask, bool replaces, std::int64_t queries, std::int64_t keys) {
+  bool nothing = true, causal = true;
+  for (std::int64_t i = 0; i < queries && (nothing || causal); ++i) {
     for (std::int64_t j = 0; j < keys; ++j) {
       const float value = mask[i * keys + j];
-      zeros = zeros && value == 0;
-      causal = causal && (j <= i ? value == 0 : value <= kForbidding);
+      const bool keeps = replaces ? std::isnan(value) : value == 0;
+      nothing = nothing && keeps;
+      causal = causal && (j <= i ? keeps : value <= kForbidding);
     }
   }
-  return zeros ? MaskKind::zeros : causal ? MaskKind::causal : MaskKind::any;
+  return nothing ? MaskKind::nothing : causal ? MaskKind::causal : MaskKind::any;
 }
 
 class AttentionLayout {
@@ -45,7 +50,7 @@ class AttentionLayout {
     for (const NodeId id : order) {
       const std::string& op = graph_.node(id).op;
       if (op != "Attention" && op != "tessera::AttentionWithDropout") continue;
-      name_mask(id);
+      name_masks(id);
       take_heads_once(id);
       pack(id);
     }
@@ -62,20 +67,30 @@ class AttentionLayout {
   }
 
   // --- masks
-  void name_mask(NodeId id) {
+  // A causal mask beside others stays as it is: with a row whose other keys are masked, too, its numbers matter.
+  void name_masks(NodeId id) {
     ir::Node& node = graph_.node(id);
-    if (!has_input(node, kMask)) return;
-    const MaskKind kind = kind_of_constant(node);
-    if (kind == MaskKind::any || (kind == MaskKind::causal && has_input(node, kPastKey))) return;
-    if (kind == MaskKind::causal) node.attributes.insert_or_assign("is_causal", std::int64_t{1});
-    node.inputs[kMask] = ValueId{};
+    constexpr std::size_t kMasks[] = {kSecondMask, kMask, kReplacement};
+    for (const std::size_t input : kMasks) {
+      if (has_input(node, input) && kind_of_constant(node, input) == MaskKind::nothing) drop(node, input);
+    }
+    const auto count = std::ranges::count_if(kMasks, [&](std::size_t input) { return has_input(node, input); });
+    for (const std::size_t input : kMasks) {
+      if (count != 1 || !has_input(node, input) || kind_of_constant(node, input) != MaskKind::causal) continue;
+      node.attributes.insert_or_assign("is_causal", std::int64_t{1});
+      drop(node, input);
+    }
+  }
+  void drop(ir::Node& node, std::size_t input) {
+    node.inputs[input] = ValueId{};
+    if (input == kMask && has_input(node, kSecondMask)) std::swap(node.inputs[kMask], node.inputs[kSecondMask]);
     while (!node.inputs.back().valid()) node.inputs.pop_back();
     changed_ = true;
   }
 
   // Only of masks for all queries and keys, the same for every batch and head. Once a mask, however many layers it has.
-  MaskKind kind_of_constant(const ir::Node& node) {
-    const Tensor* mask = graph_.constant(node.inputs[kMask]);
+  MaskKind kind_of_constant(const ir::Node& node, std::size_t input) {
+    const Tensor* mask = graph_.constant(node.inputs[input]);
     const Dims *query = dims(node.inputs[0]), *key = dims(node.inputs[kKey]);
     if (mask == nullptr || mask->dtype() != DType::f32 || !mask->has_data() || query == nullptr || key == nullptr ||
         query->size() < 3 || key->size() < 3)
@@ -87,8 +102,9 @@ class AttentionLayout {
     if (queries * keys != mask->elements() || !(*query)[length].surely_equals(queries) ||
         !(*key)[length].surely_equals(keys))
       return MaskKind::any;
-    const auto [entry, is_new] = kinds_.try_emplace(node.inputs[kMask], MaskKind::any);
-    if (is_new) entry->second = kind_of(mask->data<float>(), queries, keys);
+    const bool replaces = input == kReplacement;
+    const auto [entry, is_new] = kinds_.try_emplace({node.inputs[input], replaces}, MaskKind::any);
+    if (is_new) entry->second = kind_of(mask->data<float>(), replaces, queries, keys);
     return entry->second;
   }
 
@@ -251,7 +267,7 @@ class AttentionLayout {
   ir::Graph graph_;
   ops::GraphBuilder builder_;
   std::vector<std::vector<NodeId>> uses_;
-  std::map<ValueId, MaskKind> kinds_;
+  std::map<std::pair<ValueId, bool>, MaskKind> kinds_;
   bool changed_ = false;
 };
 

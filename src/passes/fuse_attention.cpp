@@ -1,13 +1,19 @@
+// Length: one pattern, whose parts share the graph under change and what was made for other layers.
 // Attention that a model spells out, softmax(scale Q K' + mask) V, becomes one Attention node, which never stores the
 // scores. Where the heads were split off and merged by transposes, it reads and writes them where they lie; a mask that
 // is causal becomes a flag.
 //
-// A row that its mask leaves nothing of gives zeros then, where softmax of nothing but -infinity gives no numbers.
+// Numbers of masks keep their meaning. Where(condition, number, scores) replaces scores, so that a row whose keys are
+// all masked gets equal weights, and no gradient reaches these scores; Add(scores, mask) leaves of them what float32
+// leaves beside the mask. The node tells the two apart (`replacement` and `second_mask` in ops/attention.h), and a row
+// of nothing but -infinity gives NaN, as Softmax does (`nan_rows`).
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 
+#include "ops/attention.h"
 #include "ops/builder.h"
 #include "ops/random_streams.h"
 #include "passes/attention_layout.h"
@@ -23,28 +29,36 @@ using ir::NodeId;
 using ir::ValueId;
 using Permutation = std::vector<std::int64_t>;
 
-// What is at most this, added to a score, leaves nothing of its exponential beside others, and nothing of the score in
-// the sum.
-constexpr double kMaskedScore = -1e9;
 // Copying keys into another order is little beside the scores of so many queries.
 constexpr std::int64_t kManyQueries = 32;
 // Of what stands between the product and softmax; models have five.
 constexpr int kMostSteps = 16;
 
-// Added to scores: a value, or made of a condition: 0 where it says so, else a number that forbids.
+// What a mask does to scores: it adds a value, or it is a condition by which a number takes their place.
 struct Mask {
   ValueId value;
-  bool is_condition = false, allows = true;  // `allows`: where the condition is true
-  double otherwise = 0;
+  bool is_condition = false, keeps = true;  // `keeps`: scores stay where the condition is true, else where it is false
+  double number = 0;
 };
 
-// Scores on their way to softmax: softcap · tanh(scale · Q·keys / softcap) + the masks.
+// Scores on their way to softmax: softcap · tanh(scale · Q·keys / softcap), then one mask after the other.
 struct Scores {
   ValueId query, keys;  // [..., queries, size] and [..., size, keys]
   ValueId product;      // [..., queries, keys]
   double scale = 1;
   double softcap = 0;
   std::vector<Mask> masks;
+};
+
+// The operand of softmax, and whether weights that are NaN become zeros.
+struct SoftmaxOperand {
+  ValueId scores;
+  bool is_guarded = false;
+};
+
+// The masks as inputs of the node; invalid where it has none.
+struct MaskInputs {
+  ValueId mask, second_mask, replacement;
 };
 
 // Dropout between softmax and the values.
@@ -140,19 +154,20 @@ class AttentionFuser {
   }
 
   bool masked(Scores& scores, ValueId mask) const {
-    if (number(mask) == 0.0) return true;
+    if (number(mask) == 0.0) return dims(mask) != nullptr && dims(mask)->size() <= dims(scores.product)->size();
     if (!is_mask(mask, *dims(scores.product))) return false;
     scores.masks.push_back({mask});
     return true;
   }
 
-  // Scores where the condition says so, else a number that forbids.
+  // Scores where the condition says so, else a number.
   std::optional<Scores> chosen(const ir::Node& where, int step) const {
     for (const std::size_t i : {1, 2}) {
       const std::optional<double> other = number(where.inputs[3 - i]);
-      if (!other || !(*other <= kMaskedScore)) continue;
+      if (!other || std::isnan(*other)) continue;
       std::optional<Scores> found = scores(where.inputs[i], step + 1);
-      if (!found || !is_mask(where.inputs[0], *dims(found->product))) continue;
+      if (!found || !is_mask(where.inputs[0], *dims(found->product)) || !same_rank(where.outputs[0], found->product))
+        continue;
       found->masks.push_back({where.inputs[0], true, i == 1, *other});
       return found;
     }
@@ -168,21 +183,23 @@ class AttentionFuser {
     return found;
   }
 
-  // What softmax gives, or zeros where that is no number; the operand of softmax.
-  std::optional<ValueId> softmax_operand(ValueId weights) const {
+  // Of what softmax gives, or zeros where that is no number.
+  std::optional<SoftmaxOperand> softmax_operand(ValueId weights) const {
     const ir::Node* softmax = maker(weights, "Softmax");
+    bool is_guarded = false;
     if (const ir::Node* where = maker(weights, "Where")) {
       const ValueId kept = where->inputs[2];
       const ir::Node* guard = maker(where->inputs[0], "IsNaN");
       if (guard != nullptr && guard->inputs[0] == kept && number(where->inputs[1]) == 0.0 && use_count(kept) == 2)
         softmax = producer(kept, "Softmax");
+      is_guarded = softmax != nullptr;
     }
     const Dims* shape = dims(weights);
     if (softmax == nullptr || shape == nullptr || graph_.value(weights).type.dtype != DType::f32) return std::nullopt;
     const auto axis = softmax->attributes.find("axis");
     const std::int64_t given = axis == softmax->attributes.end() ? -1 : std::get<std::int64_t>(axis->second);
     if (given != -1 && given != static_cast<std::int64_t>(shape->size()) - 1) return std::nullopt;
-    return softmax->inputs[0];
+    return SoftmaxOperand{softmax->inputs[0], is_guarded};
   }
 
   // What a Dropout that trains makes of weights, or nothing.
@@ -279,30 +296,40 @@ class AttentionFuser {
     return builder_.add("Transpose", {keys}, {{"perm", permutation}});
   }
 
-  // --- the mask. Layers that share its parts share the whole.
-  ValueId value_of(const Mask& mask) {
-    if (!mask.is_condition) return mask.value;
-    ValueId& made = conditions_[{mask.value, mask.allows, mask.otherwise}];
+  // --- the masks. Layers that share what they are made of share them.
+  // The mask's number where it replaces scores, else what earlier masks replaced them by, or NaN.
+  ValueId replaced(const Mask& mask, ValueId before) {
+    ValueId& made = replacements_[{mask.value, mask.keeps, mask.number, before}];
     if (made.valid()) return made;
-    const ValueId zero = builder_.scalar(0), number = builder_.scalar(mask.otherwise);
-    return made = builder_.add("Where", {mask.value, mask.allows ? zero : number, mask.allows ? number : zero});
+    const ValueId kept = before.valid() ? before : builder_.scalar(std::numeric_limits<double>::quiet_NaN()),
+                  number = builder_.scalar(mask.number);
+    return made = builder_.add("Where", {mask.value, mask.keeps ? kept : number, mask.keeps ? number : kept});
   }
   ValueId sum_of(ValueId a, ValueId b) {
-    ValueId& made = sums_[{std::min(a, b), std::max(a, b)}];
+    ValueId& made = sums_[{a, b}];
     return made.valid() ? made : made = builder_.add("Add", {a, b});
   }
-  ValueId joined(const std::vector<Mask>& masks) {
-    ValueId all = value_of(masks[0]);
-    for (std::size_t i = 1; i < masks.size(); ++i) all = sum_of(all, value_of(masks[i]));
-    return all;
+  // Nothing where more than two are added: their sum, rounded, may be another one than that of the scores with them.
+  std::optional<MaskInputs> mask_inputs(const std::vector<Mask>& masks) {
+    if (std::ranges::count_if(masks, [](const Mask& mask) { return !mask.is_condition; }) > 2) return std::nullopt;
+    MaskInputs inputs;
+    for (const Mask& mask : masks) {
+      if (mask.is_condition) {
+        inputs.replacement = replaced(mask, inputs.replacement);
+        continue;
+      }
+      (inputs.mask.valid() ? inputs.second_mask : inputs.mask) = mask.value;
+      if (inputs.replacement.valid()) inputs.replacement = sum_of(inputs.replacement, mask.value);
+    }
+    return inputs;
   }
 
   // --- the node
   void fuse(NodeId id) {
     const ir::Node outer = graph_.node(id);
     const std::optional<DroppedWeights> drops = dropped(outer.inputs[0]);
-    const std::optional<ValueId> operand = softmax_operand(drops ? drops->weights : outer.inputs[0]);
-    std::optional<Scores> found = operand ? scores(*operand) : std::nullopt;
+    const std::optional<SoftmaxOperand> operand = softmax_operand(drops ? drops->weights : outer.inputs[0]);
+    std::optional<Scores> found = operand ? scores(operand->scores) : std::nullopt;
     if (!found) return;
     if (drops && (found->softcap != 0 || std::ranges::any_of(found->masks, [&](const Mask& mask) {
                     return !mask.is_condition && may_be_trained(mask.value);
@@ -322,10 +349,14 @@ class AttentionFuser {
     ir::Node node{"Attention", outer.name, {}, outer.outputs, {}, 0};
     unscale(found->query, found->scale);
     const std::optional<ValueId> keys = turned(found->keys, found->scale, queries);
-    if (!keys) return;
+    const std::optional<MaskInputs> masks = mask_inputs(found->masks);
+    if (!keys || !masks) return;
     node.inputs = {found->query, *keys, value};
     for (ValueId& input : node.inputs) input = with_rank_4(input, rank);
-    if (!found->masks.empty()) node.inputs.push_back(joined(found->masks));
+    node.inputs.insert(node.inputs.end(), {masks->mask, {}, {}, {}, masks->replacement, masks->second_mask});
+    while (!node.inputs.back().valid()) node.inputs.pop_back();
+    const ops::NanRows nan_rows = operand->is_guarded ? ops::NanRows::zeros : ops::NanRows::propagate;
+    node.attributes.emplace("nan_rows", static_cast<std::int64_t>(nan_rows));
     node.attributes.emplace("scale", static_cast<float>(found->scale));
     if (drops) {
       node.op = "tessera::AttentionWithDropout";
@@ -360,7 +391,7 @@ class AttentionFuser {
   const PassContext& context_;
   ops::GraphBuilder builder_;
   std::vector<std::vector<NodeId>> uses_;
-  std::map<std::tuple<ValueId, bool, double>, ValueId> conditions_;
+  std::map<std::tuple<ValueId, bool, double, ValueId>, ValueId> replacements_;
   std::map<std::pair<ValueId, ValueId>, ValueId> sums_;
   bool changed_ = false;
 };

@@ -8,6 +8,7 @@
 #include "backends/reference/reference_device.h"
 #include "base/error.h"
 #include "ir/constant_role.h"
+#include "ops/attention.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
 #include "runtime/evaluate.h"
@@ -35,8 +36,8 @@ bool forbids(const Tensor& constant) {
 
 bool reads_as_mask(const ir::Node& node, ValueId constant) {
   if (node.op == "Add" || node.op == "Where") return true;
-  const auto at = std::ranges::find(node.inputs, constant) - node.inputs.begin();
-  return node.op == "Attention" && at == 3;
+  const auto at = static_cast<std::size_t>(std::ranges::find(node.inputs, constant) - node.inputs.begin());
+  return node.op == "Attention" && (at == 3 || at == ops::kAttentionSecondMask);
 }
 
 bool reads_as_setting(const ir::Node& node, ValueId constant) {

@@ -51,51 +51,54 @@ const std::string kTurned = "%t = Transpose (%k) {perm = [0, 1, 3, 2]} ";
 const std::string kEnd = "%p = Softmax (%e) %y = MatMul (%p, %v) output %y }";
 
 TEST(FuseAttention, ScalesOfScoresQueriesAndKeys) {
-  const Lines once{"%y = Attention (%q, %k, %v) {scale = 0.5}"};
+  const Lines once{"%y = Attention (%q, %k, %v) {nan_rows = 1, scale = 0.5}"};
   expect_fused(kHeads + kTurned + "%s = MatMul (%q, %t) %e = Mul (%half, %s) " + kEnd, once);
   expect_fused(kHeads + kTurned + "%s = MatMul (%q, %t) %e = Div (%s, %two) " + kEnd, once);
   expect_fused(kHeads + kTurned + "%a = Mul (%q, %half) %e = MatMul (%a, %t) " + kEnd, once);
   expect_fused(kHeads + "%b = Div (%k, %two) %t = Transpose (%b) {perm = [0, 1, 3, 2]} %e = MatMul (%q, %t) " + kEnd,
                once);
   expect_fused(kHeads + kTurned + "%a = Mul (%q, %half) %b = Mul (%t, %half) %e = MatMul (%a, %b) " + kEnd,
-               {"%y = Attention (%q, %k, %v) {scale = 0.25}"});
+               {"%y = Attention (%q, %k, %v) {nan_rows = 1, scale = 0.25}"});
   expect_fused(
       kHeads + kTurned + "%a = Mul (%q, %half) %b = Add (%a, %zero) %s = MatMul (%b, %t) %e = Add (%zero, %s) " + kEnd,
       once);
   expect_fused(kHeads + kTurned + "%e = MatMul (%q, %t) %p = Softmax (%e) {axis = 3} %y = MatMul (%p, %v) output %y }",
-               {"%y = Attention (%q, %k, %v) {scale = 1.0}"});
+               {"%y = Attention (%q, %k, %v) {nan_rows = 1, scale = 1.0}"});
 }
 
 TEST(FuseAttention, MasksThatAreAdded) {
   const std::string scores = kTurned + "%s = MatMul (%q, %t) %c = Mul (%s, %half) %e = Add (%m, %c) ";
-  const Lines masked{"%y = Attention (%q, %k, %v, %m) {scale = 0.5}"};
+  const Lines masked{"%y = Attention (%q, %k, %v, %m) {nan_rows = 1, scale = 0.5}"};
   for (const std::string shape : {"[7]", "[5, 7]", "[2, 1, 1, 7]", "[2, 3, 5, 7]"})
     expect_fused(kHeads + "input %m : f32" + shape + scores + kEnd, masked);
   expect_fused(kHeads + "input %m : f32[2, 1, 1, 7] input %n : f32[5, 7]" + scores +
                    "%f = Add (%e, %n) %p = Softmax (%f) %y = MatMul (%p, %v) output %y }",
-               {"%? = Add (%m, %n)", "%y = Attention (%q, %k, %v, %?) {scale = 0.5}"});
+               {"%y = Attention (%q, %k, %v, %m, none, none, none, none, %n) {nan_rows = 1, scale = 0.5}"});
+  expect_unchanged(kHeads + "input %m : f32[2, 1, 1, 7] input %n : f32[5, 7]" + scores +
+                   "%f = Add (%e, %n) %g = Add (%f, %n) %p = Softmax (%g) %y = MatMul (%p, %v) output %y }");
 }
 
 TEST(FuseAttention, MasksThatChoose) {
   const std::string scores = "input %m : bool[5, 7] " + kTurned + "%s = MatMul (%q, %t) %c = Mul (%s, %half) ";
-  expect_fused(kHeads + scores + "%e = Where (%m, %c, %lowest) " + kEnd,
-               {"%? = Where (%m, %?, %?)", "%y = Attention (%q, %k, %v, %?) {scale = 0.5}"});
-  expect_fused(kHeads + scores + "%e = Where (%m, %lowest, %c) " + kEnd,
-               {"%? = Where (%m, %?, %?)", "%y = Attention (%q, %k, %v, %?) {scale = 0.5}"});
-  // Less than that is a score like others.
-  expect_unchanged(kHeads + scores + "%e = Where (%m, %c, %half) " + kEnd);
+  const std::string replaced = "%y = Attention (%q, %k, %v, none, none, none, none, %?) {nan_rows = 1, scale = 0.5}";
+  for (const std::string number : {"lowest", "half"}) {
+    expect_fused(kHeads + scores + "%e = Where (%m, %c, %" + number + ") " + kEnd,
+                 {"%? = Where (%m, %?, %?)", replaced});
+    expect_fused(kHeads + scores + "%e = Where (%m, %" + number + ", %c) " + kEnd,
+                 {"%? = Where (%m, %?, %?)", replaced});
+  }
 }
 
 TEST(FuseAttention, RowsOfNoNumbersThatBecomeZeros) {
   expect_fused(kHeads + kTurned +
                    "%e = MatMul (%q, %t) %s = Softmax (%e) %n = IsNaN (%s) %p = Where (%n, %zero, %s) %y = MatMul (%p, "
                    "%v) output %y }",
-               {"%y = Attention (%q, %k, %v) {scale = 1.0}"});
+               {"%y = Attention (%q, %k, %v) {nan_rows = 2, scale = 1.0}"});
 }
 
 TEST(FuseAttention, BoundedScores) {
   expect_fused(kHeads + kTurned + "%s = MatMul (%q, %t) %d = Div (%s, %two) %h = Tanh (%d) %e = Mul (%h, %two) " + kEnd,
-               {"%y = Attention (%q, %k, %v) {scale = 1.0, softcap = 2.0}"});
+               {"%y = Attention (%q, %k, %v) {nan_rows = 1, scale = 1.0, softcap = 2.0}"});
 }
 
 TEST(FuseAttention, OtherRanks) {
@@ -104,13 +107,13 @@ TEST(FuseAttention, OtherRanks) {
       "2, 1]} %e = MatMul (%q, %t) " +
           kEnd,
       {"%? = Unsqueeze (%q, %?)", "%? = Unsqueeze (%k, %?)", "%? = Unsqueeze (%v, %?)",
-       "%? = Attention (%?, %?, %?) {scale = 1.0}", "%y = Squeeze (%?, %?)"});
+       "%? = Attention (%?, %?, %?) {nan_rows = 1, scale = 1.0}", "%y = Squeeze (%?, %?)"});
   expect_fused(
       "graph { input %q : f32[5, 4] input %k : f32[7, 4] input %v : f32[7, 6] %t = Transpose (%k) %e = MatMul (%q, "
       "%t) " +
           kEnd,
       {"%? = Unsqueeze (%q, %?)", "%? = Unsqueeze (%k, %?)", "%? = Unsqueeze (%v, %?)",
-       "%? = Attention (%?, %?, %?) {scale = 1.0}", "%y = Squeeze (%?, %?)"});
+       "%? = Attention (%?, %?, %?) {nan_rows = 1, scale = 1.0}", "%y = Squeeze (%?, %?)"});
 }
 
 const std::string kPacked =
@@ -122,7 +125,7 @@ const std::string kPacked =
 const std::string kMerge =
     "%p = Softmax (%e) %h = MatMul (%p, %v) %4 = Transpose (%h) {perm = [0, 2, 1, 3]} %y = Reshape (%4, %r) output %y "
     "}";
-const Lines kPackedResult{"%y = Attention (%x, %z, %w) {kv_num_heads = 3, q_num_heads = 3, scale = 0.5}"};
+const Lines kPackedResult{"%y = Attention (%x, %z, %w) {kv_num_heads = 3, nan_rows = 1, q_num_heads = 3, scale = 0.5}"};
 
 TEST(FuseAttention, HeadsStayWhereTheyLie) {
   expect_fused(kPacked + "%t = Transpose (%2) {perm = [0, 2, 3, 1]} %s = MatMul (%q, %t) %e = Div (%s, %two) " + kMerge,
@@ -133,8 +136,8 @@ TEST(FuseAttention, HeadsStayWhereTheyLie) {
   expect_fused(kPacked + turned_twice + kMerge, kPackedResult);
   // Another use of the result before its heads are merged.
   expect_fused(kPacked + turned_twice + "%p = Softmax (%e) %h = MatMul (%p, %v) output %h }",
-               {"%? = Attention (%x, %z, %w) {kv_num_heads = 3, q_num_heads = 3, scale = 0.5}", "%? = Reshape (%?, %?)",
-                "%h = Transpose (%?) {perm = [0, 2, 1, 3]}"});
+               {"%? = Attention (%x, %z, %w) {kv_num_heads = 3, nan_rows = 1, q_num_heads = 3, scale = 0.5}",
+                "%? = Reshape (%?, %?)", "%h = Transpose (%?) {perm = [0, 2, 1, 3]}"});
 }
 
 // Q, K and V of one product, as timm and PaddleOCR spell it.
@@ -150,7 +153,7 @@ TEST(FuseAttention, PartsOfOneProduct) {
                         "Softmax (%e) %h = MatMul (%p, %v) %4 = Transpose (%h) {perm = [0, 2, 1, 3]} "
                         "%y = Reshape (%4, %r) output %y }";
   const Lines result{"%? = Slice (%x, %?, %?, %?)", "%? = Slice (%x, %?, %?, %?)", "%? = Slice (%x, %?, %?, %?)",
-                     "%y = Attention (%?, %?, %?) {kv_num_heads = 3, q_num_heads = 3, scale = 0.5}"};
+                     "%y = Attention (%?, %?, %?) {kv_num_heads = 3, nan_rows = 1, q_num_heads = 3, scale = 0.5}"};
   expect_fused(start + "%q = Gather (%6, %j) %k = Gather (%6, %i) %v = Gather (%6, %l) " + end, result);
   expect_fused(start +
                    "%7 = Slice (%6, %0, %1, %0) %8 = Slice (%6, %1, %2, %0, %1) %9 = Slice (%6, %2, %3, %0) %q = "
@@ -173,7 +176,7 @@ TEST(FuseAttention, KeysTurnedInBatches) {
       "{perm = [0, 2, 1]} %3 = Reshape (%2, %n) "
       "%4 = Mul (%q, %root) %5 = Mul (%3, %root) %s = MatMul (%4, %5) %e = Add (%s, %m) " +
       kEnd;
-  expect_fused(text, {"%y = Attention (%q, %k, %v, %m) {scale = 0.25}"});
+  expect_fused(text, {"%y = Attention (%q, %k, %v, %m) {nan_rows = 1, scale = 0.25}"});
 }
 
 TEST(FuseAttention, HeadsOfKeysAndValuesThatAreRepeated) {
@@ -186,20 +189,20 @@ TEST(FuseAttention, HeadsOfKeysAndValuesThatAreRepeated) {
       "i64[1] {2} constant %group = i64[5] {2, 2, 3, 7, 4} "
       "constant %all = i64[4] {2, 6, 7, 4} " +
       repeated("x", "k") + repeated("z", "v") + kTurned + "%e = MatMul (%q, %t) " + kEnd;
-  expect_fused(text, {"%y = Attention (%q, %x, %z) {scale = 1.0}"});
+  expect_fused(text, {"%y = Attention (%q, %x, %z) {nan_rows = 1, scale = 1.0}"});
 }
 
 TEST(FuseAttention, ConstantMasksThatAreCausalOrNothing) {
   const std::string start = "graph { input %q : f32[2, 3, 2, 4] input %k : f32[2, 3, 3, 4] input %v : f32[2, 3, 3, 6] ",
                     end = kTurned + "%s = MatMul (%q, %t) %e = Add (%s, %m) " + kEnd;
   expect_fused(start + "constant %m = f32[1, 2, 3] {0, -1e30, -inf, 0, 0, -3e38} " + end,
-               {"%y = Attention (%q, %k, %v) {is_causal = 1, scale = 1.0}"});
+               {"%y = Attention (%q, %k, %v) {is_causal = 1, nan_rows = 1, scale = 1.0}"});
   expect_fused(start + "constant %m = f32[2, 3] {0, 0, 0, 0, 0, 0} " + end,
-               {"%y = Attention (%q, %k, %v) {scale = 1.0}"});
+               {"%y = Attention (%q, %k, %v) {nan_rows = 1, scale = 1.0}"});
   expect_fused(start + "constant %m = f32[2, 3] {0, -1e30, -1e30, 0, -1e30, -1e30} " + end,
-               {"%y = Attention (%q, %k, %v, %m) {scale = 1.0}"});
+               {"%y = Attention (%q, %k, %v, %m) {nan_rows = 1, scale = 1.0}"});
   expect_fused(start + "constant %m = f32[2, 3] {0, -1, -1, 0, 0, -1} " + end,
-               {"%y = Attention (%q, %k, %v, %m) {scale = 1.0}"});
+               {"%y = Attention (%q, %k, %v, %m) {nan_rows = 1, scale = 1.0}"});
 }
 
 TEST(FuseAttention, LeavesWhatItCannotTake) {

@@ -1,4 +1,5 @@
 // Attention and what goes with it.
+#include <cmath>
 #include <memory>
 
 #include "support/op_examples.h"
@@ -19,6 +20,7 @@ std::vector<OpExample> attention_examples() {
   const ir::Attribute one = whole(1), two = whole(2);
   const ir::Attributes heads{{"num_heads", two}};
   const ExampleOperand apart = at({1, 2, 3, 4}), packed = at({1, 3, 8}), none = absent;
+  const ExampleOperand kept = at({3, 3}, {NAN, 1, NAN, NAN});  // NaN: as they are
   const ExampleOperand seen = at({1}, {2}), held = at({1, 2, 2, 4}, {1, 0.5, 2}), row = at({1, 1, 8});
   const ExampleOperand last = seen, total = number(3);
   constexpr TypeSet bytes{DType::i8}, nibbles{DType::u8};
@@ -38,7 +40,12 @@ std::vector<OpExample> attention_examples() {
       {"Attention",
        {packed, packed, packed},
        {{"q_num_heads", two}, {"kv_num_heads", two}, {"is_causal", one}, {"softcap", real(2)}}},
+      {"Attention", {apart, apart, apart, at({3, 3}), none, none, none, kept, at({1, 3})}, {{"nan_rows", one}}},
       {"tessera::AttentionWithStatistics", {apart, apart, apart, at({3, 3})}, {}, 4},
+      {"tessera::AttentionWithStatistics",
+       {apart, apart, apart, at({3, 3}), none, none, none, kept, at({1, 3})},
+       {{"nan_rows", two}},
+       4},
       {"tessera::AttentionWithStatistics", {apart, apart, apart, at({3, 5}), held, held}, {}, 4},
       {"tessera::AttentionWithStatistics", {apart, apart, apart, none, none, none, integers({2})}, {}, 4},
       {"tessera::AttentionWithDropout",
@@ -53,6 +60,15 @@ std::vector<OpExample> attention_examples() {
        {apart, apart, apart, none, none, none, integers({2})},
        {{"dropout", real(0.25f)}, {"seed", whole(5)}},
        5},
+      {"tessera::AttentionWithDropout",
+       {apart, apart, apart, at({3, 3}), none, none, none, kept, at({1, 3})},
+       {{"dropout", real(0.25f)}, {"seed", whole(5)}},
+       5},
+      {"tessera::AttentionGradient",
+       {apart, apart, apart, at({3, 3}), at({1, 2, 3, 4}, {0.5}), at({1, 2, 3, 2}, {9, 3}), at({1, 2, 3, 4}, {1, 2}),
+        none, kept, at({1, 3})},
+       {{"scale", real(0.25f)}},
+       3},
       {"tessera::AttentionGradient",
        {apart, apart, apart, none, at({1, 2, 3, 4}, {0.5}), at({1, 2, 3, 2}, {9, 3}), at({1, 2, 3, 4}, {1, 2}),
         integers({5, 0})},

@@ -179,6 +179,22 @@ TEST(AttentionTraining, MasksThatAreConstants) {
   }
 }
 
+// A padding mask behind the causal one is no weight either, and both reach the node.
+TEST(AttentionTraining, TwoMasksThatAreConstants) {
+  ir::Graph model = masked_by_constant(true);
+  ops::GraphBuilder builder(model);
+  const ir::ValueId weights = model.node(model.value(model.find_value("y_hat")).producer).inputs[0];
+  const ir::NodeId softmax = model.value(weights).producer;
+  const Tensor padding = Tensor::from<float>({1, 5}, std::vector<float>{0, 0, 0, -1e9f, -1e9f});
+  const ir::ValueId padded =
+      builder.add("Add", {model.node(softmax).inputs[0], model.add_constant(padding, "padding")});
+  model.node(softmax).inputs[0] = padded;
+  model.sort_topologically();
+  const TrainingGraph step = make_training_graph(model, options_for(model, true));
+  EXPECT_EQ(step.parameters, std::vector<std::string>{"w"});
+  EXPECT_EQ(count(step.graph, "tessera::AttentionGradient"), 1);
+}
+
 // Products that are to be rounded stay on their own.
 TEST(AttentionTraining, LeavesRoundedProductsAlone) {
   const ir::Graph model = models::build_model("transformer_small", {.dims = {{"batch", 2}, {"seq", 8}}});

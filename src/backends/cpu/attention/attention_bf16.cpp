@@ -118,7 +118,8 @@ class ProductsBf16 {
       for (std::int64_t t = 0; t < most; ++t) {
         from_bf16_row(task.value + (block.begin + t) * layout.value.stride, value, value_size);
         for (std::int64_t j = 0; j < count; ++j)
-          layout.rows->add_weighted(weights + j * stride + t, value, 0, value_size, 1, y + j * value_size);
+          layout.rows->add_weighted(weights + j * stride + t, value, 0, value_size, 1, layout.plan.skips_zeros(),
+                                    y + j * value_size);
       }
       return;
     }
@@ -165,6 +166,10 @@ std::string reject_attention_bf16(const ops::NodeView& view) {
   }
   if (view.has_input(kMask) && view.input(kMask).dtype != DType::f32 && view.input(kMask).dtype != DType::boolean)
     return "the mask is " + std::string(name_of(view.input(kMask).dtype));
+  for (const std::size_t i : {kReplacement, kSecondMask}) {
+    if (view.has_input(i) && view.input(i).dtype != DType::f32)
+      return "'" + std::string(view.op().inputs[i].name) + "' is " + std::string(name_of(view.input(i).dtype));
+  }
   if (view.has_input(kPastKey)) return "has a past";
   if (view.wants_output(1) || view.wants_output(2) || view.wants_output(3)) return "more than the result is wanted";
   if (view.output(0).dtype == DType::undefined) return "nobody wants the result";

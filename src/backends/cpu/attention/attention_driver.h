@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -107,7 +108,7 @@ class AttentionKernel final : public Kernel {
     for (std::int64_t i = task.begin; i < task.end; ++i) {
       const SoftmaxState& state = states[i - task.begin];
       float* sums = products_.sums(layout_, task, i);
-      if (state.largest != -kInfinity) layout_.rows->scale(sums, 1 / state.sum, layout_.sizes().value_head_size, sums);
+      end_sums(state, sums);
       products_.finish(layout_, task, i, sums);
       if (call.statistics == nullptr) continue;
       const ops::AttentionSizes& sizes = layout_.sizes();
@@ -115,6 +116,17 @@ class AttentionKernel final : public Kernel {
       row[0] = state.largest;
       row[1] = state.sum;
     }
+  }
+
+  // The sums of a query's weighted values become their mean.
+  void end_sums(const SoftmaxState& state, float* sums) const {
+    const std::int64_t size = layout_.sizes().value_head_size;
+    const ops::NanRows nan_rows = layout_.plan.nan_rows();
+    const bool is_empty = state.largest == -kInfinity;
+    if (nan_rows == ops::NanRows::zeros && std::isnan(state.sum)) std::fill_n(sums, size, 0.0f);
+    else if (!is_empty) layout_.rows->scale(sums, 1 / state.sum, size, sums);
+    else if (nan_rows == ops::NanRows::propagate && layout_.sizes().total_length() > 0)
+      std::fill_n(sums, size, std::numeric_limits<float>::quiet_NaN());
   }
 
   // A panel of queries and one packed block.
@@ -150,8 +162,10 @@ class AttentionKernel final : public Kernel {
     const float factor = layout_.rows->weigh(row, count, layout_.plan.rule(masks, task, block.begin, i),
                                              scores.states[static_cast<std::size_t>(i - task.begin)]);
     if (factor == 1 || block.begin == 0) return;
+    const std::int64_t size = layout_.sizes().value_head_size;
     float* sums = products_.sums(layout_, task, i);
-    layout_.rows->scale(sums, factor, layout_.sizes().value_head_size, sums);
+    if (factor != 0 || layout_.plan.skips_zeros()) return layout_.rows->scale(sums, factor, size, sums);
+    for (std::int64_t e = 0; e < size; ++e) sums[e] *= factor;  // NaN where a sum is not finite
   }
 
   Products products_;

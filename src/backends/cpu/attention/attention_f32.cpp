@@ -117,7 +117,7 @@ class ProductsF32 {
       const float* values = task.value + block.begin * layout.value.stride;
       for (std::int64_t j = 0; j < count; ++j)
         layout.rows->add_weighted(weights + j * stride, values, layout.value.stride, value_size, most,
-                                  sums(layout, task, first + j));
+                                  layout.plan.skips_zeros(), sums(layout, task, first + j));
       return;
     }
     const float* left[IndirectProduct::kMostRows];
@@ -183,6 +183,10 @@ std::string reject_attention_f32(const ops::NodeView& view) {
   if (view.input(kValue).dtype != DType::f32) return "the values are " + std::string(name_of(view.input(kValue).dtype));
   const DType mask = view.has_input(kMask) ? view.input(kMask).dtype : DType::f32;
   if (mask != DType::f32 && mask != DType::boolean) return "the mask is " + std::string(name_of(mask));
+  for (const std::size_t i : {kReplacement, kSecondMask}) {
+    if (view.has_input(i) && view.input(i).dtype != DType::f32)
+      return "'" + std::string(view.op().inputs[i].name) + "' is " + std::string(name_of(view.input(i).dtype));
+  }
   return view.wants_output(3) && !ops::gives_statistics(view.op()) ? "the scores are wanted" : "";
 }
 

@@ -8,6 +8,8 @@
 #include "ops/attention_gradient.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "backends/cpu/attention/attention_plan.h"
@@ -32,6 +34,7 @@ constexpr std::int64_t kBlockKeys = 128, kBlockQueries = 96;
 constexpr std::int64_t kMostSpanQueries = 384;
 constexpr std::int64_t kWantedTasks = 24, kLeastTaskQueries = 128;
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 alignas(64) constexpr float kZeros[2048] = {};
 
 struct Operands {
@@ -77,9 +80,10 @@ class AttentionGradient final : public Kernel {
         key_(sizes_.packed, sizes_.kv_heads, sizes_.new_length, sizes_.head_size),
         value_(sizes_.packed, sizes_.kv_heads, sizes_.new_length, sizes_.value_head_size) {
     keys_ = sizes_.new_length;
+    nan_rows_ = ops::nan_rows_of(view);
+    masks_ = AttentionMaskLayout(view, input::mask, input::replacement, input::second_mask);
     if (view.has_input(input::mask)) {
-      mask_ = AttentionMaskStrides(view.input(input::mask).shape);
-      keys_ = std::min(keys_, mask_.length);
+      keys_ = std::min(keys_, masks_.mask.length);
     }
     const std::int64_t heads = std::max<std::int64_t>(1, sizes_.batch * sizes_.query_heads);
     chunks_ = std::clamp<std::int64_t>(ceil_divide(kWantedTasks, heads), 1,
@@ -125,6 +129,8 @@ class AttentionGradient final : public Kernel {
       if (mask.dtype() == DType::boolean) call.masks.allowed = mask.data<bool>();
       else call.masks.mask = mask.data<float>();
     }
+    if (context.has_input(input::replacement)) call.masks.replacement = of(input::replacement);
+    if (context.has_input(input::second_mask)) call.masks.second_mask = of(input::second_mask);
     if (context.has_input(input::random))
       call.dropout = {static_cast<double>(context.real("dropout")), host::read_random(context.input(input::random))};
     return call;
@@ -279,15 +285,15 @@ class AttentionGradient final : public Kernel {
       const std::int64_t query = span.first + i + j;
       const float* row =
           call.statistics + 2 * ((span.batch * sizes_.query_heads + span.head) * sizes_.query_length + query);
-      const std::int64_t mask = mask_.at(span.batch, span.head, query) + block.first;
+      const bool is_zero = nan_rows_ == ops::NanRows::zeros && std::isnan(row[1]);
       const std::int64_t seen = std::clamp<std::int64_t>(visible(query) - block.first, 0, block.keys);
       for (std::int64_t column = 0; column < block.padded; column += columns) {
         const GradientRule rule{sizes_.scale,
-                                row[0],
+                                is_zero ? -kInfinity : row[0],
                                 1 / row[1],
                                 workspace.means[static_cast<std::size_t>(i + j)],
-                                {0, call.masks.mask != nullptr ? call.masks.mask + mask + column : nullptr,
-                                 call.masks.allowed != nullptr ? call.masks.allowed + mask + column : nullptr}};
+                                nan_rows_ == ops::NanRows::propagate,
+                                masks_.rule(call.masks, span.batch, span.head, query, block.first + column)};
         const std::int64_t at = column * count + j * columns,
                            some = std::clamp<std::int64_t>(seen - column, 0, columns);
         float *weights = workspace.weights.data() + at, *gradients = workspace.scores.data() + at;
@@ -383,7 +389,8 @@ class AttentionGradient final : public Kernel {
   ops::AttentionSizes sizes_;
   bool causal_;
   AttentionHeads query_, output_, key_, value_;
-  AttentionMaskStrides mask_;
+  AttentionMaskLayout masks_;
+  ops::NanRows nan_rows_ = ops::NanRows::zeros_for_no_key;
   std::int64_t keys_ = 0;  // that any query may look at
   std::int64_t chunks_ = 1, parts_ = 1;
   const AttentionRows* rows_ = &attention_rows();
@@ -398,6 +405,10 @@ std::string reject_attention_gradient(const ops::NodeView& view) {
     return "the statistics are " + std::string(name_of(type));
   const DType mask = view.has_input(input::mask) ? view.input(input::mask).dtype : DType::f32;
   if (mask != DType::f32 && mask != DType::boolean) return "the mask is " + std::string(name_of(mask));
+  for (const std::size_t i : {input::replacement, input::second_mask}) {
+    if (view.has_input(i) && view.input(i).dtype != DType::f32)
+      return "'" + std::string(view.op().inputs[i].name) + "' is " + std::string(name_of(view.input(i).dtype));
+  }
   for (std::size_t i = 0; i < 3; ++i) {
     if (!view.wants_output(i)) return "a gradient is not wanted";
   }

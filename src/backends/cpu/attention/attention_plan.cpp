@@ -29,11 +29,33 @@ AttentionMaskStrides::AttentionMaskStrides(const Shape& mask) : length(mask.back
   }
 }
 
+AttentionMaskLayout::AttentionMaskLayout(const ops::NodeView& view, std::size_t mask_input,
+                                         std::size_t replacement_input, std::size_t second_mask_input) {
+  const auto strides = [&](std::size_t input) {
+    return view.has_input(input) ? AttentionMaskStrides(view.input(input).shape) : AttentionMaskStrides();
+  };
+  mask = strides(mask_input);
+  replacement = strides(replacement_input);
+  second_mask = strides(second_mask_input);
+}
+
+ScoreRule AttentionMaskLayout::rule(const AttentionMasks& masks, std::int64_t batch, std::int64_t head,
+                                    std::int64_t query, std::int64_t key) const {
+  const auto row = [&](const auto* from, const AttentionMaskStrides& strides) {
+    return from != nullptr ? from + strides.at(batch, head, query) + key : nullptr;
+  };
+  return {.mask = row(masks.mask, mask),
+          .allowed = row(masks.allowed, mask),
+          .replacement = row(masks.replacement, replacement),
+          .second_mask = row(masks.second_mask, second_mask)};
+}
+
 AttentionPlan::AttentionPlan(const ops::NodeView& view, std::int64_t panel_rows, std::int64_t block_elements)
     : has_past_(view.has_input(kPastKey)),
       sizes_(ops::attention_sizes(view, view.input(kQuery).shape, view.input(kKey).shape, view.input(kValue).shape,
                                   has_past_ ? &view.input(kPastKey).shape : nullptr)),
       causal_(view.integer("is_causal") != 0),
+      nan_rows_(ops::nan_rows_of(view)),
       softcap_(view.real("softcap")) {
   block_keys_ =
       std::clamp(block_elements / std::max<std::int64_t>(sizes_.head_size + sizes_.value_head_size, 1) / 32 * 32,
@@ -46,7 +68,7 @@ AttentionPlan::AttentionPlan(const ops::NodeView& view, std::int64_t panel_rows,
   chunk_queries_ = std::min(kMostChunkQueries, round_up(ceil_divide(queries, chunks), panel_rows));
   chunks_ = ceil_divide(queries, chunk_queries_);
   tasks_ = heads * chunks_;
-  if (view.has_input(kMask)) mask_ = AttentionMaskStrides(view.input(kMask).shape);
+  masks_ = AttentionMaskLayout(view, kMask, kReplacement, kSecondMask);
 }
 
 bool AttentionPlan::has_few_queries() const {
@@ -67,6 +89,8 @@ AttentionMasks AttentionPlan::masks(const KernelContext& context) {
     if (mask.dtype() == DType::boolean) masks.allowed = mask.data<bool>();
     else masks.mask = mask.data<float>();
   }
+  if (context.has_input(kReplacement)) masks.replacement = context.input(kReplacement).data<float>();
+  if (context.has_input(kSecondMask)) masks.second_mask = context.input(kSecondMask).data<float>();
   if (context.has_input(kValidKeys)) masks.valid_keys = context.input(kValidKeys).data<std::int64_t>();
   return masks;
 }
@@ -81,7 +105,7 @@ AttentionTask AttentionPlan::task(const AttentionMasks& masks, std::int64_t inde
                      .begin = chunk * chunk_queries_,
                      .end = std::min(sizes_.query_length, (chunk + 1) * chunk_queries_),
                      .keys = sizes_.total_length()};
-  if (masks.mask != nullptr || masks.allowed != nullptr) task.keys = std::min(task.keys, mask_.length);
+  if (masks.mask != nullptr || masks.allowed != nullptr) task.keys = std::min(task.keys, masks_.mask.length);
   if (masks.valid_keys != nullptr) task.keys = std::clamp<std::int64_t>(masks.valid_keys[batch], 0, task.keys);
   task.keys = visible(task, task.end - 1);
   return task;
@@ -93,9 +117,9 @@ std::int64_t AttentionPlan::visible(const AttentionTask& task, std::int64_t i) c
 
 ScoreRule AttentionPlan::rule(const AttentionMasks& masks, const AttentionTask& task, std::int64_t key,
                               std::int64_t i) const {
-  const std::int64_t at = mask_.at(task.batch, task.head, i) + key;
-  return {softcap_, masks.mask != nullptr ? masks.mask + at : nullptr,
-          masks.allowed != nullptr ? masks.allowed + at : nullptr};
+  ScoreRule rule = masks_.rule(masks, task.batch, task.head, i, key);
+  rule.softcap = softcap_;
+  return rule;
 }
 
 AttentionLayout::AttentionLayout(const ops::NodeView& view, std::int64_t panel_rows, std::int64_t block_elements)

@@ -12,7 +12,17 @@
 
 namespace tessera::backends::cpu {
 
-enum AttentionOperand : std::size_t { kQuery, kKey, kValue, kMask, kPastKey, kPastValue, kValidKeys };
+enum AttentionOperand : std::size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kMask,
+  kPastKey,
+  kPastValue,
+  kValidKeys,
+  kReplacement = ops::kAttentionReplacement,
+  kSecondMask = ops::kAttentionSecondMask
+};
 
 inline constexpr std::int64_t kMostBlockKeys = 512;
 
@@ -27,11 +37,13 @@ struct AttentionHeads {
   std::int64_t at(std::int64_t batch, std::int64_t head) const { return batch * batch_stride + head * head_stride; }
 };
 
-// What keeps queries from keys in one call; each may be null.
+// What keeps queries from keys in one call, or changes their scores; each may be null.
 struct AttentionMasks {
   const float* mask = nullptr;
   const bool* allowed = nullptr;
   const std::int64_t* valid_keys = nullptr;
+  const float* replacement = nullptr;
+  const float* second_mask = nullptr;
 };
 
 // Which weights of one call are dropped: none where the ratio is 0.
@@ -56,6 +68,18 @@ struct AttentionMaskStrides {
   std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t i) const { return b * batch + h * head + i * query; }
 };
 
+// Those of all masks of a node.
+struct AttentionMaskLayout {
+  AttentionMaskStrides mask, replacement, second_mask;
+
+  AttentionMaskLayout() = default;
+  // Of the inputs of a node, where it has them.
+  AttentionMaskLayout(const ops::NodeView& view, std::size_t mask, std::size_t replacement, std::size_t second_mask);
+  // For the scores of a query with the keys from `key` on.
+  ScoreRule rule(const AttentionMasks& masks, std::int64_t batch, std::int64_t head, std::int64_t query,
+                 std::int64_t key) const;
+};
+
 // Some queries of one head.
 struct AttentionTask {
   std::int64_t batch, head, begin, end;
@@ -75,6 +99,9 @@ class AttentionPlan {
   std::int64_t chunk_queries() const { return chunk_queries_; }
   std::int64_t tasks() const { return tasks_; }
   std::int64_t grain() const;  // of a loop over tasks
+  ops::NanRows nan_rows() const { return nan_rows_; }
+  // Values of weight 0 are not looked at; if causal, those of later keys never are.
+  bool skips_zeros() const { return causal_ || nan_rows_ == ops::NanRows::zeros_for_no_key; }
 
   static AttentionMasks masks(const KernelContext& context);
   AttentionTask task(const AttentionMasks& masks, std::int64_t index) const;
@@ -87,9 +114,10 @@ class AttentionPlan {
   bool has_past_;
   ops::AttentionSizes sizes_;
   bool causal_;
+  ops::NanRows nan_rows_;
   float softcap_;
   std::int64_t block_keys_ = 0, chunk_queries_ = 0, chunks_ = 0, tasks_ = 0;
-  AttentionMaskStrides mask_;
+  AttentionMaskLayout masks_;
 };
 
 // The plan of a node, and where the rows of its operands lie: of keys and values, where those of the past are before

@@ -64,15 +64,31 @@ void apply(const ScoreRule& rule, float* scores, std::int64_t count) {
     apply([&](V x, std::int64_t, Mask) HWY_ATTR { return hn::Mul(cap, math::tanh(D(), hn::Div(x, cap))); }, scores,
           count);
   }
-  if (rule.mask != nullptr)
-    apply([&](V x, std::int64_t i, Mask part) HWY_ATTR { return hn::Add(x, hn::MaskedLoad(part, D(), rule.mask + i)); },
+  const auto masked = [&](V x, std::int64_t i, Mask part)
+                          HWY_ATTR { return hn::Add(x, hn::MaskedLoad(part, D(), rule.mask + i)); };
+  const auto replaced = [&](V x, std::int64_t i, Mask part) HWY_ATTR {
+    const V replacement = hn::MaskedLoad(part, D(), rule.replacement + i);
+    return hn::IfThenElse(hn::IsNaN(replacement), x, replacement);
+  };
+  const bool replaces = rule.replacement != nullptr;
+  if (rule.mask != nullptr && replaces && rule.second_mask == nullptr) {
+    apply([&](V x, std::int64_t i, Mask part) HWY_ATTR { return replaced(masked(x, i, part), i, part); }, scores,
+          count);
+    return;
+  }
+  if (rule.mask != nullptr) apply(masked, scores, count);
+  if (rule.second_mask != nullptr)
+    apply([&](V x, std::int64_t i, Mask part)
+              HWY_ATTR { return hn::Add(x, hn::MaskedLoad(part, D(), rule.second_mask + i)); },
           scores, count);
+  if (replaces) apply(replaced, scores, count);
   if (rule.allowed == nullptr) return;
   for (std::int64_t i = 0; i < count; ++i) scores[i] = rule.allowed[i] ? scores[i] : -kInfinity;
 }
 
 float weigh(float* scores, std::int64_t count, const ScoreRule& rule, SoftmaxState& state) {
-  if (rule.softcap > 0 || rule.mask != nullptr || rule.allowed != nullptr) apply(rule, scores, count);
+  if (rule.softcap > 0 || rule.mask != nullptr || rule.allowed != nullptr || rule.replacement != nullptr)
+    apply(rule, scores, count);
   const float before = state.largest;
   const float largest = hn::GetLane(Largest().join(set(before), set(reduce(Largest(), scores, count))));
   if (largest == -kInfinity) {
@@ -87,12 +103,12 @@ float weigh(float* scores, std::int64_t count, const ScoreRule& rule, SoftmaxSta
 
 template <int vectors>
 void add_weighted_columns(const float* weights, const float* values, std::int64_t stride, std::int64_t count,
-                          float* y) {
+                          bool skips_zeros, float* y) {
   const D d;
   V sum[vectors];
   for (int j = 0; j < vectors; ++j) sum[j] = hn::LoadU(d, y + j * kLanes);
   for (std::int64_t i = 0; i < count; ++i) {
-    if (weights[i] == 0) continue;
+    if (weights[i] == 0 && skips_zeros) continue;
     const V weight = set(weights[i]);
     for (int j = 0; j < vectors; ++j)
       sum[j] = hn::MulAdd(weight, hn::LoadU(d, values + i * stride + j * kLanes), sum[j]);
@@ -101,55 +117,84 @@ void add_weighted_columns(const float* weights, const float* values, std::int64_
 }
 
 void add_weighted(const float* weights, const float* values, std::int64_t stride, std::int64_t size, std::int64_t count,
-                  float* y) {
+                  bool skips_zeros, float* y) {
   const D d;
   std::int64_t column = 0;
   for (; column + 4 * kLanes <= size; column += 4 * kLanes)
-    add_weighted_columns<4>(weights, values + column, stride, count, y + column);
+    add_weighted_columns<4>(weights, values + column, stride, count, skips_zeros, y + column);
   for (; column + kLanes <= size; column += kLanes)
-    add_weighted_columns<1>(weights, values + column, stride, count, y + column);
+    add_weighted_columns<1>(weights, values + column, stride, count, skips_zeros, y + column);
   if (column == size) return;
   const Mask part = hn::FirstN(d, static_cast<std::size_t>(size - column));
   V sum = hn::MaskedLoad(part, d, y + column);
   for (std::int64_t i = 0; i < count; ++i) {
-    if (weights[i] != 0) sum = hn::MulAdd(set(weights[i]), hn::MaskedLoad(part, d, values + i * stride + column), sum);
+    if (weights[i] != 0 || !skips_zeros)
+      sum = hn::MulAdd(set(weights[i]), hn::MaskedLoad(part, d, values + i * stride + column), sum);
   }
   hn::BlendedStore(sum, part, d, y + column);
 }
 
-template <bool has_mask>
+// Sums of masks and products are rounded as in the forward pass: one multiplication, then sums.
+template <bool has_mask, bool has_more>
 void go_back_masked(const GradientRule& rule, float* products, float* gradients, std::int64_t count) {
   const D d;
   const V scale = set(rule.scale), largest = set(rule.largest), inverse = set(rule.inverse_sum), mean = set(rule.mean);
-  const auto step = [&](V s, V g, V mask, V& weight) HWY_ATTR {
-    V x = has_mask ? hn::Sub(hn::MulAdd(s, scale, mask), largest) : hn::MulSub(s, scale, largest);
+  const ScoreRule& masks = rule.rule;
+  const auto step = [&](V s, V g, std::int64_t i, Mask part, V& weight) HWY_ATTR {
+    const auto load = [&](const float* from) HWY_ATTR { return hn::MaskedLoad(part, d, from + i); };
+    V score = hn::Mul(s, scale);
+    if (has_mask) score = hn::Add(score, load(masks.mask));
+    Mask is_replaced = hn::FirstN(d, 0);
+    if constexpr (has_more) {
+      if (masks.second_mask != nullptr) score = hn::Add(score, load(masks.second_mask));
+      if (masks.replacement != nullptr) {
+        const V replacement = load(masks.replacement);
+        is_replaced = hn::Not(hn::IsNaN(replacement));
+        score = hn::IfThenElse(is_replaced, replacement, score);
+      }
+    }
+    V x = has_mask || has_more ? hn::Sub(score, largest) : hn::MulSub(s, scale, largest);
     // The largest one may exceed itself by a rounding.
     x = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Zero(d), x);
     weight = hn::Mul(math::exp_of_nonpositive(d, x), inverse);
     const V gradient = hn::Mul(hn::Mul(weight, hn::Sub(g, mean)), scale);
-    return hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), gradient);
+    const Mask has_none = hn::Eq(weight, hn::Zero(d));
+    return hn::IfThenZeroElse(has_more ? hn::Or(has_none, is_replaced) : has_none, gradient);
   };
   std::int64_t i = 0;
+  const Mask whole = hn::FirstN(d, kLanes);
   for (; i + kLanes <= count; i += kLanes) {
     V weight;
-    const V mask = has_mask ? hn::LoadU(d, rule.rule.mask + i) : hn::Zero(d);
-    const V gradient = step(hn::LoadU(d, products + i), hn::LoadU(d, gradients + i), mask, weight);
+    const V gradient = step(hn::LoadU(d, products + i), hn::LoadU(d, gradients + i), i, whole, weight);
     hn::StoreU(weight, d, products + i);
     hn::StoreU(gradient, d, gradients + i);
   }
   if (i == count) return;
   const Mask part = hn::FirstN(d, static_cast<std::size_t>(count - i));
   V weight;
-  const V mask = has_mask ? hn::MaskedLoad(part, d, rule.rule.mask + i) : hn::Zero(d);
-  const V gradient = step(hn::MaskedLoad(part, d, products + i), hn::MaskedLoad(part, d, gradients + i), mask, weight);
+  const V gradient =
+      step(hn::MaskedLoad(part, d, products + i), hn::MaskedLoad(part, d, gradients + i), i, part, weight);
   hn::BlendedStore(weight, part, d, products + i);
   hn::BlendedStore(gradient, part, d, gradients + i);
 }
 
 void go_back(const GradientRule& rule, float* products, float* gradients, std::int64_t count, std::int64_t width) {
-  if (rule.largest == -kInfinity) count = 0;
-  if (rule.rule.mask != nullptr) go_back_masked<true>(rule, products, gradients, count);
-  else go_back_masked<false>(rule, products, gradients, count);
+  const bool has_mask = rule.rule.mask != nullptr,
+             has_more = rule.rule.replacement != nullptr || rule.rule.second_mask != nullptr;
+  if (rule.largest == -kInfinity) {
+    if (!rule.propagates_nan) count = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const bool is_replaced = rule.rule.replacement != nullptr && !std::isnan(rule.rule.replacement[i]);
+      products[i] = std::numeric_limits<float>::quiet_NaN();
+      gradients[i] = is_replaced ? 0 : products[i];
+    }
+  } else if (has_more) {
+    if (has_mask) go_back_masked<true, true>(rule, products, gradients, count);
+    else go_back_masked<false, true>(rule, products, gradients, count);
+  } else {
+    if (has_mask) go_back_masked<true, false>(rule, products, gradients, count);
+    else go_back_masked<false, false>(rule, products, gradients, count);
+  }
   if (rule.rule.allowed != nullptr) {
     for (std::int64_t i = 0; i < count; ++i) {
       if (!rule.rule.allowed[i]) products[i] = gradients[i] = 0;

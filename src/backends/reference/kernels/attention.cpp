@@ -35,17 +35,16 @@ std::vector<double> join_past(const std::vector<double>& past, const std::vector
   return all;
 }
 
-// In place; all zeros where every score is -infinity, and no numbers where one is none. Returns the largest score and
-// the sum of e^(score - largest).
-std::pair<double, double> softmax_row(std::vector<double>& scores) {
+// In place. Returns the largest score and the sum of e^(score - largest).
+std::pair<double, double> softmax_row(std::vector<double>& scores, ops::NanRows nan_rows) {
   double largest = -INFINITY, sum = 0;
   for (const double score : scores) largest = score > largest || std::isnan(score) ? score : largest;
   if (largest == -INFINITY) {
-    scores.assign(scores.size(), 0.0);
+    scores.assign(scores.size(), nan_rows == ops::NanRows::propagate ? NAN : 0.0);
     return {largest, 0};
   }
   for (double& score : scores) sum += score = std::exp(score - largest);
-  for (double& score : scores) score /= sum;
+  for (double& score : scores) score = std::isnan(sum) && nan_rows == ops::NanRows::zeros ? 0 : score / sum;
   return {largest, sum};
 }
 
@@ -61,7 +60,13 @@ void attention(KernelContext& context) {
   const std::vector<double> q = read<double>(context.input(0));
   const std::vector<double> k = join_past(past(4), read<double>(context.input(1)), sizes, size);
   const std::vector<double> v = join_past(past(5), read<double>(context.input(2)), sizes, value_size);
-  const AttentionMask mask(context, sizes, context.has_input(6) ? &context.input(6) : nullptr);
+  const AttentionMask mask(context, sizes,
+                           {.mask = 3,
+                            .replacement = ops::kAttentionReplacement,
+                            .second_mask = ops::kAttentionSecondMask,
+                            .valid = context.has_input(6) ? &context.input(6) : nullptr});
+  const ops::NanRows nan_rows = ops::nan_rows_of(context);
+  const bool skips_zeros = nan_rows == ops::NanRows::zeros_for_no_key || context.integer("is_causal") != 0;
   const double softcap = context.real("softcap");
   const std::int64_t mode = context.integer("qk_matmul_output_mode");
   const std::int64_t queries = sizes.batch * sizes.query_heads * sizes.query_length;
@@ -88,16 +93,19 @@ void attention(KernelContext& context) {
       for (std::int64_t t = 0; t < total; ++t) {
         double sum = 0;
         for (std::int64_t e = 0; e < size; ++e) sum += query[e] * k[static_cast<std::size_t>((head + t) * size + e)];
-        scores[static_cast<std::size_t>(t)] = sum * sizes.scale;
+        scores[static_cast<std::size_t>(t)] = mask.rounded(sum * sizes.scale);
       }
       show(0);
       if (softcap > 0) {
         for (double& score : scores) score = softcap * std::tanh(score / softcap);
       }
       show(1);
-      for (std::int64_t t = 0; t < total; ++t) scores[static_cast<std::size_t>(t)] += mask(b, h, i, t);
+      for (std::int64_t t = 0; t < total; ++t) {
+        double& score = scores[static_cast<std::size_t>(t)];
+        score = mask(score, b, h, i, t);
+      }
       show(2);
-      const auto [largest, sum] = softmax_row(scores);
+      const auto [largest, sum] = softmax_row(scores, nan_rows);
       if (!statistics.empty()) {
         statistics[static_cast<std::size_t>(2 * row)] = largest;
         statistics[static_cast<std::size_t>(2 * row + 1)] = sum;
@@ -107,9 +115,8 @@ void attention(KernelContext& context) {
         scores[static_cast<std::size_t>(t)] *= dropout_factor(random, ratio, row * total + t);
       double* out = y.data() + (sizes.packed ? packed_row : row) * value_size;
       for (std::int64_t t = 0; t < total; ++t) {
-        // Left out altogether, so that a value that is not a number does no harm where nobody looks.
         const double weight = scores[static_cast<std::size_t>(t)];
-        if (weight == 0) continue;
+        if (weight == 0 && skips_zeros) continue;
         for (std::int64_t e = 0; e < value_size; ++e) {
           out[e] += weight * v[static_cast<std::size_t>((head + t) * value_size + e)];
         }

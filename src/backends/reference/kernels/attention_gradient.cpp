@@ -43,7 +43,9 @@ void attention_gradient(KernelContext& context) {
   const std::vector<double> q = operand(input::query), k = operand(input::key), v = operand(input::value),
                             y = operand(input::output), statistics = operand(input::statistics),
                             dy = operand(input::output_gradient);
-  const AttentionMask mask(context, sizes, nullptr);
+  const AttentionMask mask(context, sizes,
+                           {.mask = input::mask, .replacement = input::replacement, .second_mask = input::second_mask});
+  const ops::NanRows nan_rows = ops::nan_rows_of(context);
   const bool drops = context.has_input(input::random);
   const double ratio = drops ? static_cast<double>(context.real("dropout")) : 0;
   const base::Philox random = drops ? read_random(context.input(input::random)) : base::Philox(0);
@@ -57,22 +59,24 @@ void attention_gradient(KernelContext& context) {
         if (sizes.kv_head(h) != kv) continue;
         for (std::int64_t i = 0; i < queries; ++i) {
           const double* row = &statistics[static_cast<std::size_t>(((b * sizes.query_heads + h) * queries + i) * 2)];
-          if (row[0] == -INFINITY) continue;
+          if (row[0] == -INFINITY && nan_rows != ops::NanRows::propagate) continue;
+          if (std::isnan(row[1]) && nan_rows == ops::NanRows::zeros) continue;
           const std::size_t at = row_at(sizes.packed, b, h, sizes.query_heads, i, queries, size),
                             out = row_at(sizes.packed, b, h, sizes.query_heads, i, queries, value_size);
           const double mean = dot(dy.data() + out, y.data() + out, value_size);
           for (std::int64_t t = 0; t < sizes.new_length; ++t) {
             const std::size_t key = row_at(sizes.packed, b, kv, sizes.kv_heads, t, sizes.new_length, size),
                               value = row_at(sizes.packed, b, kv, sizes.kv_heads, t, sizes.new_length, value_size);
-            const double score = dot(q.data() + at, k.data() + key, size) * sizes.scale + mask(b, h, i, t);
-            const double p = std::exp(score - row[0]) / row[1];
+            const double product = mask.rounded(dot(q.data() + at, k.data() + key, size) * sizes.scale);
+            const double p = std::exp(mask(product, b, h, i, t) - row[0]) / row[1];
             if (p == 0) continue;
             const std::int64_t weight = ((b * sizes.query_heads + h) * queries + i) * sizes.new_length + t;
             const double kept = drops ? dropout_factor(random, ratio, weight) : 1;
+            add(p * kept, dy.data() + out, value_size, dv.data() + value);
+            if (mask.replaces(b, h, i, t)) continue;
             const double ds = p * (kept * dot(dy.data() + out, v.data() + value, value_size) - mean) * sizes.scale;
             add(ds, k.data() + key, size, dq.data() + at);
             add(ds, q.data() + at, size, dk.data() + key);
-            add(p * kept, dy.data() + out, value_size, dv.data() + value);
           }
         }
       }

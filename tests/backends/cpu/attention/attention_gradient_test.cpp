@@ -91,6 +91,35 @@ Tensor forbidding_mask(float forbidding) {
   return mask;
 }
 
+TEST(CpuAttentionGradient, ReplacedScoresAndASecondMask) {
+  for (const Sizes& s : {Sizes{2, 2, 1, 30, 150, 8, 8}, Sizes{1, 2, 2, 5, 9, 20, 5}}) {
+    for (const bool has_masks : {false, true}) {
+      for (const std::int64_t nan_rows : {0, 1, 2}) {
+        OpCall forward = forward_of(s, has_masks, {}, {{"nan_rows", nan_rows}});
+        forward.inputs.resize(8);
+        Tensor replacement = random({s.queries, s.keys}, 12);
+        for (std::int64_t i = 0; i < replacement.elements(); ++i) {
+          float& number = replacement.mutable_data<float>()[i];
+          if (nan_rows != 1 && i / s.keys == 3) number = -kInfinity;
+          else if (number < 0.5f) number = std::numeric_limits<float>::quiet_NaN();
+        }
+        forward.inputs[7] = replacement;
+        if (has_masks) {
+          forward.inputs[3] = random({1, s.keys}, 7);
+          forward.inputs.emplace_back(random({s.heads, s.queries, s.keys}, 8));
+        }
+        const std::vector<Value> results = run_op(forward);
+        OpCall call{"tessera::AttentionGradient", {}, forward.attributes, 3};
+        call.inputs.assign(forward.inputs.begin(), forward.inputs.begin() + 4);
+        call.inputs.insert(call.inputs.end(),
+                           {results[0], results[3], random(results[0].tensor().shape(), 7), Value()});
+        call.inputs.insert(call.inputs.end(), forward.inputs.begin() + 7, forward.inputs.end());
+        expect_matches_reference(call, Tolerance::epsilons(DType::f32, 400));
+      }
+    }
+  }
+}
+
 // With -infinity nothing flows back; with the lowest number all keys count alike.
 TEST(CpuAttentionGradient, RowsThatNothingTakesPartIn) {
   for (const float forbidding : {-kInfinity, std::numeric_limits<float>::lowest()})

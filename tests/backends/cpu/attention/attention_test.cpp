@@ -58,6 +58,11 @@ TEST(CpuAttention, MatchesReference) {
   }
 }
 
+// A batch of rank 3 that is empty, fused, is one of no heads.
+TEST(CpuAttention, OfNoHeadsIsEmpty) {
+  expect_matches_reference(call({2, 0, 0, 3, 4, 5, 6}, false), kTolerance);
+}
+
 TEST(CpuAttention, MasksOfEveryShape) {
   for (const Sizes& s : {Sizes{2, 2, 1, 30, 70, 8, 8}, Sizes{2, 2, 2, 2, 9, 8, 8}}) {
     for (const Shape& shape : {Shape{s.keys}, Shape{s.queries, s.keys}, Shape{1, s.keys}, Shape{2, s.queries, s.keys},
@@ -83,6 +88,36 @@ TEST(CpuAttention, RowsThatNothingTakesPartIn) {
     expect_matches_reference(masked, kTolerance);
     std::fill_n(mask.mutable_data<float>(), 400, std::numeric_limits<float>::lowest());
     expect_matches_reference(masked, kTolerance);
+  }
+}
+
+// NaN, where scores are kept, in most places; other numbers, and -infinity for whole rows.
+Tensor replacement(const Shape& shape) {
+  Tensor result = random(shape, 12);
+  const std::int64_t keys = shape.back();
+  for (std::int64_t i = 0; i < result.elements(); ++i) {
+    float& number = result.mutable_data<float>()[i];
+    if (i / keys % 5 == 3) number = -kInfinity;
+    else if (number < 1) number = std::numeric_limits<float>::quiet_NaN();
+  }
+  return result;
+}
+
+TEST(CpuAttention, ReplacedScoresAndASecondMask) {
+  for (const Sizes& s : {Sizes{2, 2, 1, 30, 70, 8, 8}, Sizes{2, 2, 2, 2, 9, 8, 8}, Sizes{1, 2, 1, 5, 700, 64, 64}}) {
+    for (const bool has_masks : {false, true}) {
+      for (const std::int64_t nan_rows : {0, 1, 2}) {
+        OpCall masked = call(s, has_masks, {{"nan_rows", nan_rows}});
+        masked.inputs.resize(8);
+        masked.inputs[7] = replacement({2, 1, s.queries, s.keys});
+        if (s.batch == 1) masked.inputs[7] = replacement({s.queries, s.keys});
+        if (has_masks) {
+          masked.inputs[3] = random({1, s.keys}, 7);
+          masked.inputs.emplace_back(random({s.heads, s.queries, s.keys}, 8));
+        }
+        expect_matches_reference(masked, kTolerance);
+      }
+    }
   }
 }
 
