@@ -1,3 +1,4 @@
+// Length: the four operators share how bodies run, what they collect and what a body of no iterations would give.
 #include "runtime/control_flow.h"
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 #include "base/error.h"
 #include "base/run_seed.h"
 #include "ops/control_flow.h"
+#include "ops/infer.h"
+#include "runtime/evaluate.h"
 #include "runtime/growth_budget.h"
 
 namespace tessera::runtime {
@@ -105,14 +108,23 @@ class ScanOutput {
   Tensor slices_;  // [capacity, slice...]
 };
 
-// A scan output of no iterations: its length is 0, dimensions that are not known count 0.
-Tensor empty_stack(const ir::ValueType& slice_type, std::int64_t axis) {
+// A scan output of no iterations: its length is 0. `slice` is what the body would give, `known` what was known of the
+// stacked output before the run; dimensions that neither knows count 0.
+Tensor empty_stack(const ir::ValueType& slice, std::int64_t axis, const ir::ValueType& known) {
+  const bool has_rank = slice.is_tensor() && slice.dims,
+             known_rank = known.is_tensor() && known.dims && !known.dims->empty();
+  ir::Dims dims = has_rank ? *slice.dims : known_rank ? ir::Dims(known.dims->size() - 1) : ir::Dims{};
+  axis = ops::normalise_axis(axis, static_cast<std::int64_t>(dims.size()) + 1);
+  dims.insert(dims.begin() + axis, ir::Dim(0));
   Shape shape;
-  if (slice_type.dims) {
-    for (const ir::Dim& dim : *slice_type.dims) shape.push_back(dim.is_known() ? dim.value() : 0);
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const bool looks = known_rank && known.dims->size() == dims.size() && static_cast<std::int64_t>(i) != axis;
+    const ir::Dim& dim = looks && (*known.dims)[i].is_known() ? (*known.dims)[i] : dims[i];
+    shape.push_back(dim.is_known() ? dim.value() : 0);
   }
-  shape.insert(shape.begin() + ops::normalise_axis(axis, static_cast<std::int64_t>(shape.size()) + 1), 0);
-  return Tensor(slice_type.dtype == DType::undefined ? DType::f32 : slice_type.dtype, shape);
+  DType dtype = known.is_tensor() ? known.dtype : DType::undefined;
+  if (dtype == DType::undefined && slice.is_tensor()) dtype = slice.dtype;
+  return Tensor(dtype == DType::undefined ? DType::f32 : dtype, shape);
 }
 
 bool read_condition(const Value& value) {
@@ -127,8 +139,21 @@ Value scalar_for(const Program& body, std::size_t input, Tensor scalar) {
   return ops::loop_scalar_dims(body.graph(), input).empty() ? scalar : scalar.reshaped({1});
 }
 
-const ir::ValueType& output_type(const Program& body, std::size_t i) {
-  return body.graph().value(body.graph().outputs()[i]).type;
+// The type of output i of a body that gets these values: what it declares, and what inference adds for the shapes at
+// hand.
+ir::ValueType output_type(const Program& body, std::size_t i, const std::vector<Value>& inputs) {
+  const ir::ValueType& declared = body.graph().value(body.graph().outputs()[i]).type;
+  if (declared.is_tensor() && declared.shape()) return declared;
+  ir::Graph graph = body.graph();
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (inputs[k].is_tensor()) graph.value(graph.inputs()[k]).type = type_of(inputs[k]);
+  }
+  try {
+    ops::infer_graph(graph);
+  } catch (const Error&) {  // a body that could not run on these is not asked to
+    return declared;
+  }
+  return graph.value(graph.outputs()[i]).type;
 }
 
 // The run's seed is that of one iteration for as long as this lives.
@@ -148,12 +173,13 @@ class IterationSeed {
 
 class ControlFlow {
  public:
-  ControlFlow(const ir::Node& node, const ops::OpDef& op, std::span<const Value> inputs, Subprograms& subprograms,
-              RunControl& control)
+  ControlFlow(const ir::Node& node, const ops::OpDef& op, std::span<const Value> inputs,
+              std::span<const ir::ValueType> output_types, Subprograms& subprograms, RunControl& control)
       : node_(node),
         attributes_(node, op),
         inputs_(inputs.first(node.formal_inputs())),
         captures_(inputs.begin() + static_cast<std::ptrdiff_t>(node.formal_inputs()), inputs.end()),
+        output_types_(output_types),
         subprograms_(subprograms),
         control_(control) {}
 
@@ -215,10 +241,14 @@ class ControlFlow {
       }
       budget.check(i + 1, scan_bytes, state);
     }
-    for (std::size_t k = 0; k < scans; ++k) {
-      state.push_back(collected[k].empty() ? empty_stack(output_type(program, 1 + carried + k), 0)
-                                           : collected[k].stacked(0, false));
+    std::vector<Value> formal;
+    if (std::ranges::any_of(collected, &ScanOutput::empty)) {
+      formal = {scalar_for(program, 0, Tensor::scalar(std::int64_t{0})), scalar_for(program, 1, Tensor::scalar(true))};
+      formal.insert(formal.end(), state.begin(), state.end());
     }
+    for (std::size_t k = 0; k < scans; ++k)
+      state.push_back(collected[k].empty() ? nothing_stacked(program, 1 + carried + k, formal, 0, carried + k)
+                                           : collected[k].stacked(0, false));
     return detached(std::move(state));
   }
 
@@ -291,12 +321,34 @@ class ControlFlow {
       for (std::size_t k = 0; k < states; ++k) state[k] = std::move(outputs[k]);
       for (std::size_t k = 0; k < scans; ++k) collected[k].add(outputs[states + k].tensor());
     }
+    std::vector<Value> formal;
+    if (length == 0) formal = values_of_no_step(states, scan_inputs);
     for (std::size_t k = 0; k < scans; ++k) {
       const std::int64_t axis = listed("scan_output_axes", k);
-      state.push_back(collected[k].empty() ? empty_stack(output_type(program, states + k), axis)
+      state.push_back(collected[k].empty() ? nothing_stacked(program, states + k, formal, axis, states + k)
                                            : collected[k].stacked(axis, listed("scan_output_directions", k) == 1));
     }
     return detached(std::move(state));
+  }
+
+  // States, and slices of scan inputs that have none: types without elements.
+  std::vector<Value> values_of_no_step(std::size_t states, std::size_t scan_inputs) const {
+    std::vector<Value> values(inputs_.begin(), inputs_.begin() + static_cast<std::ptrdiff_t>(states));
+    for (std::size_t k = 0; k < scan_inputs; ++k) {
+      const Tensor& sequence = inputs_[states + k].tensor();
+      Shape shape = sequence.shape();
+      shape.erase(shape.begin() + ops::normalise_axis(listed("scan_input_axes", k), sequence.rank()));
+      values.emplace_back(Tensor(sequence.dtype(), shape, nullptr, nullptr));
+    }
+    return values;
+  }
+
+  // Output `output` of the node, of a body of no iterations whose result `result` it would stack.
+  Tensor nothing_stacked(const Program& program, std::size_t result, std::vector<Value> formal, std::int64_t axis,
+                         std::size_t output) const {
+    formal.insert(formal.end(), captures_.begin(), captures_.end());
+    const ir::ValueType known = output < output_types_.size() ? output_types_[output] : ir::ValueType{};
+    return empty_stack(output_type(program, result, formal), axis, known);
   }
 
   std::int64_t scan_length(std::size_t states, std::size_t scan_inputs) const {
@@ -339,6 +391,7 @@ class ControlFlow {
   const ops::AttributeReader attributes_;
   const std::span<const Value> inputs_;  // formal
   const std::vector<Value> captures_;
+  const std::span<const ir::ValueType> output_types_;
   Subprograms& subprograms_;
   RunControl& control_;
 };
@@ -346,8 +399,9 @@ class ControlFlow {
 }  // namespace
 
 std::vector<Value> run_control_flow(const ir::Node& node, const ops::OpDef& op, std::span<const Value> inputs,
-                                    Subprograms& subprograms, RunControl& control) {
-  return ControlFlow(node, op, inputs, subprograms, control).run();
+                                    std::span<const ir::ValueType> output_types, Subprograms& subprograms,
+                                    RunControl& control) {
+  return ControlFlow(node, op, inputs, output_types, subprograms, control).run();
 }
 
 }  // namespace tessera::runtime

@@ -12,8 +12,10 @@ namespace tessera::runtime {
 
 using Subprograms = std::map<std::string, std::unique_ptr<Program>, std::less<>>;
 
-// `inputs` holds all inputs of the node, captures last (an empty Value for an absent one). Returns one value an output.
+// `inputs` holds all inputs of the node, captures last (an empty Value for an absent one); `output_types`: what is
+// known of its outputs before the run. Returns one value per output.
 std::vector<Value> run_control_flow(const ir::Node& node, const ops::OpDef& op, std::span<const Value> inputs,
-                                    Subprograms& subprograms, RunControl& control);
+                                    std::span<const ir::ValueType> output_types, Subprograms& subprograms,
+                                    RunControl& control);
 
 }  // namespace tessera::runtime

@@ -121,7 +121,7 @@ void PlanRun::run_late(std::size_t index) {
 void PlanRun::run_control(std::size_t index) {
   const Step& step = plan_.steps[index];
   std::vector<Value> results = run_control_flow(plan_.graph.node(step.node), *step.op, operands_of(step),
-                                                prepared_.subprograms.at(index), control_);
+                                                step.output_types, prepared_.subprograms.at(index), control_);
   for (std::size_t k = 0; k < results.size(); ++k)
     value(step.first_output + static_cast<std::int32_t>(k)) = std::move(results[k]);
   check_outputs(step);

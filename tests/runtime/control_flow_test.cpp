@@ -5,6 +5,7 @@
 
 #include "ir/graph.h"
 #include "ops/builder.h"
+#include "support/pass_context.h"
 #include "support/tolerance.h"
 #include "tessera/error.h"
 #include "tessera/session.h"
@@ -98,6 +99,48 @@ TEST(ControlFlow, LoopOfNoIterationsPassesItsStateThrough) {
   EXPECT_TRUE(close_to(outputs.at("sum").tensor(), start));
   EXPECT_FALSE(outputs.at("sum").tensor().shares_storage_with(start));
   EXPECT_EQ(outputs.at("history").tensor().shape(), (Shape{0, 2}));
+}
+
+// What the body gives for each iteration, of which there are none: sizes stay that are declared, inferred in the body,
+// or known of the values that it gets.
+TEST(ControlFlow, OfNoIterationsScanOutputsKeepTheSizesOfTheirElements) {
+  const std::string body =
+      "graph { input %i : i64[] input %go : bool[] input %s : f32[*] input %x : f32[*] "
+      "constant %zero = i64[1] {0} %u = Unsqueeze (%i, %zero) %c = Concat (%u, %u) {axis = 0} "
+      "%d = Concat (%s, %x) {axis = 0} %n = NonZero (%x) output %go, %s, %c, %d, %n }";
+  for (const char* device : {"reference", "cpu"}) {
+    for (const bool by_condition : {false, true}) {
+      SCOPED_TRACE(std::string(device) + (by_condition ? ", a false condition" : ", no trips"));
+      Session session(Model(std::make_shared<const ir::Graph>(test::parsed(
+                          "graph { input %trips : i64[] input %go : bool[] input %s : f32[n, 3] input %x : f32[m, 3] "
+                          "%a, %b, %c, %d = Loop (%trips, %go, %s) captures (%x) {body = " +
+                          body + "} output %a, %b, %c, %d }"))),
+                      {.device = device});
+      const NamedValues outputs = session.run({{"trips", Tensor::scalar(std::int64_t{by_condition ? 5 : 0})},
+                                               {"go", Tensor::scalar(!by_condition)},
+                                               {"s", Tensor(DType::f32, {2, 3})},
+                                               {"x", Tensor(DType::f32, {4, 3})}});
+      EXPECT_EQ(outputs.at("a").tensor().shape(), (Shape{2, 3}));
+      EXPECT_EQ(outputs.at("b").tensor().shape(), (Shape{0, 2}));
+      EXPECT_EQ(outputs.at("b").tensor().dtype(), DType::i64);
+      EXPECT_EQ(outputs.at("c").tensor().shape(), (Shape{0, 6, 3}));
+      EXPECT_EQ(outputs.at("d").tensor().shape(), (Shape{0, 2, 0}));
+      EXPECT_EQ(outputs.at("d").tensor().dtype(), DType::i64);
+    }
+  }
+}
+
+TEST(ControlFlow, AScanOfNoStepsKeepsTheSizesOfItsOutputs) {
+  for (const char* device : {"reference", "cpu"}) {
+    Session session(Model(std::make_shared<const ir::Graph>(test::parsed(
+                        "graph { input %s : f32[2] input %x : f32[3, n, 5] %a, %b = Scan (%s, %x) {body = "
+                        "graph { input %s : f32[*] input %e : f32[*] constant %z = i64[1] {0} %t = ReduceSum (%e, %z) "
+                        "{keepdims = 0} output %s, %t }, num_scan_inputs = 1, scan_input_axes = [1], "
+                        "scan_output_axes = [-1]} output %a, %b }"))),
+                    {.device = device});
+    const NamedValues outputs = session.run({{"s", Tensor(DType::f32, {2})}, {"x", Tensor(DType::f32, {3, 0, 5})}});
+    EXPECT_EQ(outputs.at("b").tensor().shape(), (Shape{5, 0})) << device;
+  }
 }
 
 TEST(ControlFlow, AnEndlessLoopCanBeCancelled) {
