@@ -85,6 +85,7 @@ WindowAttributes read_window_attributes(const AttributeReader& reader, std::span
               to_string(Shape(weight_kernel.begin(), weight_kernel.end())));
     }
   }
+  result.pools = std::ranges::all_of(weight_kernel, [](std::int64_t size) { return size < 0; });
   for (const std::int64_t size : weight_kernel) {
     require(size != 0, ErrorKind::invalid_model, "the weights have a kernel of size 0");
   }
@@ -117,9 +118,15 @@ WindowAxis resolve_window_axis(const WindowAttributes& attributes, std::size_t a
   window.pad_end = attributes.pads[axis + attributes.rank()];
   const std::int64_t padded = base::checked_add(base::checked_add(input, window.pad_begin), window.pad_end);
   base::checked_add(padded, extent);  // so that positions of windows that reach past the end are representable
-  require(extent <= padded, ErrorKind::invalid_model,
+  const std::int64_t missing = extent - padded;
+  const bool is_clipped = attributes.pools && input > 0 && missing < base::checked_multiply(window.stride, 2);
+  require(missing <= 0 || is_clipped, ErrorKind::invalid_model,
           "a window of {} positions (kernel {}, dilation {}) is larger than the padded input of {} at spatial axis {}",
           extent, window.kernel, window.dilation, padded, axis);
+  if (missing > 0) {
+    window.output = missing < window.stride ? 1 : 0;
+    return window;
+  }
   const bool round_up = attributes.ceil_mode && attributes.auto_pad == AutoPad::not_set;
   const std::int64_t steps = padded - extent;
   window.output = (round_up ? base::ceil_divide(steps, window.stride) : steps / window.stride) + 1;

@@ -16,10 +16,10 @@ namespace tessera::ops {
 // kernel); those outside [0, input) are padding. For transposed windows input position i adds to the output positions
 // i * stride - pad_begin + k * dilation; those outside [0, output) are dropped.
 //
-// With ceil_mode, or where a transposed convolution asks for more output than its windows cover, a window may reach
-// beyond input + pad_end; pad_begin and pad_end are never adjusted for that. pad_begin and pad_end are >= 0, except for
-// transposed windows with an explicit output_shape, where they may be negative. Strides, dilations and kernels are
-// >= 1.
+// With ceil_mode, where the window of a pooling is larger than the padded input, or where a transposed convolution asks
+// for more output than its windows cover, a window may reach beyond input + pad_end; pad_begin and pad_end are never
+// adjusted for that. pad_begin and pad_end are >= 0, except for transposed windows with an explicit output_shape, where
+// they may be negative. Strides, dilations and kernels are >= 1.
 struct WindowAxis {
   std::int64_t input = 0;
   std::int64_t output = 0;
@@ -44,6 +44,7 @@ struct WindowAttributes {
   std::vector<std::int64_t> kernel, strides, dilations, pads;
   AutoPad auto_pad = AutoPad::not_set;
   bool ceil_mode = false;
+  bool pools = false;  // there are no weights
 
   std::size_t rank() const { return kernel.size(); }
 };
@@ -53,8 +54,10 @@ struct WindowAttributes {
 // pooling); it must agree with kernel_shape. Throws Error(invalid_model).
 WindowAttributes read_window_attributes(const AttributeReader& reader, std::span<const std::int64_t> weight_kernel);
 
-// Geometry of one axis of a (not transposed) window over `input` positions. Throws Error(invalid_model) when the window
-// is larger than the padded input, Error(over_budget) on overflow.
+// Geometry of one axis of a (not transposed) window over `input` positions. A window of pooling that is larger than the
+// padded input gives what the formula gives where it divides integers, as ONNX's shape inference and onnxruntime do:
+// one result of the positions that are there while less than a stride is missing, none while less than two are. Throws
+// Error(invalid_model) when the window is larger than that, Error(over_budget) on overflow.
 WindowAxis resolve_window_axis(const WindowAttributes& attributes, std::size_t axis, std::int64_t input);
 
 // The output size of an axis whose input may be symbolic; keeps the name where the window preserves the size.

@@ -219,7 +219,9 @@ CroppedValue crop_window(GraphBuilder& builder, const ir::Node& node, const Crop
   for (const auto& [axis, range] : crop) {
     if (axis >= 2) {
       if (!(*x)[axis].is_known()) return std::nullopt;
-      const std::optional<Halo> found = halo(ops::resolve_window_axis(window, axis - 2, (*x)[axis].value()), range);
+      const ops::WindowAxis whole = ops::resolve_window_axis(window, axis - 2, (*x)[axis].value());
+      if (whole.extent() > whole.input + whole.pad_begin + whole.pad_end) return std::nullopt;
+      const std::optional<Halo> found = halo(whole, range);
       if (!found) return std::nullopt;
       if (found->input.count < (*x)[axis].value()) data.emplace(axis, found->input);
       window.strides[axis - 2] = found->stride;

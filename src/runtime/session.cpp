@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <new>
@@ -11,6 +12,7 @@
 #include "base/thread_spans.h"
 #include "runtime/environment.h"
 #include "runtime/evaluate.h"
+#include "runtime/least_sizes.h"
 #include "runtime/output_request.h"
 #include "runtime/overridable.h"
 #include "runtime/process_memory.h"
@@ -249,9 +251,23 @@ struct Session::State {
     control.bound = bound;
     control.start_ns = control.clock->now_ns();
     if (base::ThreadSpans* spans = base::recorded_loops()) spans->origin_ns = control.start_ns;
-    std::vector<Value> outputs = which.run(inputs, control);
+    std::vector<Value> outputs =
+        with_small_inputs_named(which.graph(), inputs, [&] { return which.run(inputs, control); });
     process_run.succeeded();
     return outputs;
+  }
+
+  // A window that is larger than its input breaks an operator's rules, but the fault is that of the run's inputs.
+  static std::vector<Value> with_small_inputs_named(const ir::Graph& graph, const std::vector<Value>& inputs,
+                                                    const std::function<std::vector<Value>()>& run) {
+    try {
+      return run();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::invalid_model) throw;
+      const std::string small = describe_small_inputs(graph, inputs);
+      if (small.empty()) throw;
+      fail(ErrorKind::invalid_argument, "the inputs are too small for the model: {} ({})", small, error.what());
+    }
   }
 
   std::shared_ptr<PreparedPlan> plan_for(const NamedValues& inputs) const { return program->plan_for(ordered(inputs)); }

@@ -98,12 +98,43 @@ TEST(Pooling, KeepsSymbolicBatch) {
 
 TEST(Pooling, RefusesWindowsLargerThanTheInput) {
   try {
-    run_op({"MaxPool", {row({1, 2, 3})}, {{"kernel_shape", Integers{4}}}});
+    run_op({"MaxPool", {row({1, 2, 3})}, {{"kernel_shape", Integers{5}}}});
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::invalid_model);
     EXPECT_EQ(error.message(),
-              "a window of 4 positions (kernel 4, dilation 1) is larger than the padded input of 3 at spatial axis 0");
+              "a window of 5 positions (kernel 5, dilation 1) is larger than the padded input of 3 at spatial axis 0");
+  }
+}
+
+// As onnxruntime has it: the window is clipped, or there is no result.
+TEST(Pooling, WindowsLittleLargerThanTheInputAreClipped) {
+  struct Case {
+    const char* op;
+    Integers kernel, strides, pads;
+    std::int64_t ceil_mode;
+    std::vector<float> x, y;
+  };
+  for (const Case& each : std::vector<Case>{{"MaxPool", {4}, {1}, {0, 0}, 0, {1, 2, 3}, {}},
+                                            {"MaxPool", {4}, {2}, {0, 0}, 0, {1, 2, 3}, {3}},
+                                            {"MaxPool", {4}, {2}, {0, 0}, 0, {1, 2}, {}},
+                                            {"MaxPool", {4}, {1}, {1, 0}, 0, {1, 2}, {}},
+                                            {"MaxPool", {4}, {4}, {0, 0}, 0, {1}, {1}},
+                                            {"MaxPool", {3}, {2}, {0, 0}, 1, {1, 2}, {2}},
+                                            {"MaxPool", {3}, {2}, {0, 0}, 1, {1}, {}},
+                                            {"AveragePool", {4}, {2}, {0, 0}, 0, {1, 2, 3}, {2}},
+                                            {"AveragePool", {4}, {4}, {0, 0}, 0, {1, 2}, {1.5}},
+                                            {"LpPool", {4}, {4}, {0, 0}, 0, {3, 4}, {5}}}) {
+    const auto row_of = [](const std::vector<float>& values) {
+      return Tensor::from<float>({1, 1, static_cast<std::int64_t>(values.size())}, std::span(values));
+    };
+    const OpCall call{
+        each.op,
+        {row_of(each.x)},
+        {{"kernel_shape", each.kernel}, {"strides", each.strides}, {"pads", each.pads}, {"ceil_mode", each.ceil_mode}}};
+    const Tensor want = row_of(each.y);
+    EXPECT_TRUE(close_to(run_op_tensor(call), want)) << each.op << " of " << each.x.size();
+    EXPECT_TRUE(close_to(run_op_tensor(call, "cpu"), want)) << each.op << " of " << each.x.size() << " on cpu";
   }
 }
 
