@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -214,18 +215,21 @@ class Explainer {
     constexpr double most_seconds = 5;
     const std::vector<double> seconds =
         step_seconds(session, inputs_to_time(model_, options_.run.seed.value_or(1)), runs, most_seconds, options_.run);
+    report.total_seconds = std::accumulate(seconds.begin(), seconds.end(), 0.0);
     std::vector<double> errors;
+    double predicted_steps = 0;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       report.seconds.push_back(seconds[own.steps[i]]);
+      predicted_steps += report.seconds.back();
       if (layers[i].estimate.bound == cost::Bound::none) continue;
-      report.total_seconds += report.seconds.back();
       errors.push_back(std::abs(layers[i].estimate.seconds - report.seconds.back()) / report.seconds.back());
     }
+    report.unpredicted_seconds = own.unknown > 0 ? report.total_seconds - predicted_steps : 0;
     if (errors.empty()) return report;
     std::ranges::sort(errors);
     report.median_error = errors[errors.size() / 2];
     report.p90_error = errors[std::min(errors.size() - 1, errors.size() * 9 / 10)];
-    report.total_error = std::abs(found->evaluation.total.seconds - report.total_seconds) / report.total_seconds;
+    report.total_error = std::abs(found->evaluation.total.seconds - predicted_steps) / predicted_steps;
     return report;
   }
 
@@ -277,16 +281,24 @@ std::string headline(const Explanation& explanation) {
                   explanation.batch > 1 ? fmt::format(" at batch {}", explanation.batch) : "",
                   measured ? "takes" : "is predicted to take", time_text(seconds),
                   explanation.training ? "training step" : "run", now.device.title, precision_words(now));
+  const std::int64_t unknown = explanation.devices[0].unknown_nodes;
+  const std::string others =
+      fmt::format("{} operator{} with subgraphs, or with shapes that depend on data", unknown, unknown == 1 ? "" : "s");
   if (measured) {
-    what += fmt::format(", measured with {} thread{} (predicted: {})", explanation.measured->threads,
-                        explanation.measured->threads == 1 ? "" : "s", time_text(now.total.seconds));
+    const std::string rest = unknown > 0 ? fmt::format("; {} go to {}, which nothing predicts",
+                                                       time_text(explanation.measured->unpredicted_seconds), others)
+                                         : "";
+    what += fmt::format(", measured with {} thread{} (predicted: {}{})", explanation.measured->threads,
+                        explanation.measured->threads == 1 ? "" : "s", time_text(now.total.seconds), rest);
+  } else if (unknown > 0) {
+    what += ", without " + others;
   }
   const BoundShare most = largest_bound(explanation);
   if (most.bound == cost::Bound::none) return what + ": there is nothing to do";
   const std::string why = most.bound == cost::Bound::overhead
                               ? "goes to starting operators, not to memory or arithmetic"
                               : fmt::format("is bound by {}", cost::name_of(most.bound));
-  return fmt::format("{}: {:.0f}% of it {}", what, most.share * 100, why);
+  return fmt::format("{}: {:.0f}% of {} {}", what, most.share * 100, unknown > 0 ? "the rest" : "it", why);
 }
 
 std::string gain_text(const cost::Advice& advice) {

@@ -45,12 +45,13 @@ struct OptimiserReport {
 };
 
 struct MeasuredReport {
-  std::size_t device = 0;       // index of the CPU among the devices
-  int threads = 0;              // that ran
-  std::vector<double> seconds;  // one a layer of that device
-  double total_seconds = 0;
+  std::size_t device = 0;          // index of the CPU among the devices
+  int threads = 0;                 // that ran
+  std::vector<double> seconds;     // one a layer of that device
+  double total_seconds = 0;        // of all steps of a run
+  double unpredicted_seconds = 0;  // of these, of steps without an estimate: shapes that depend on data, subgraphs
   double median_error = 0, p90_error = 0;  // |predicted - measured| / measured of the operators that do something
-  double total_error = 0;
+  double total_error = 0;                  // of the steps with an estimate
 };
 
 struct Explanation {

@@ -149,8 +149,10 @@ std::string remarks(const Explanation& explanation) {
                         percent(measured.median_error), percent(measured.p90_error));
   }
   if (const std::int64_t unknown = explanation.devices[0].unknown_nodes; unknown > 0) {
-    text += fmt::format("Not counted: {} node{} with subgraphs, or with shapes that depend on data. ", unknown,
-                        unknown == 1 ? "" : "s");
+    text += fmt::format(
+        "Not predicted: {} node{} with subgraphs, or with shapes that depend on data{}. ", unknown,
+        unknown == 1 ? "" : "s",
+        is_measured(explanation) ? ", which take " + time_text(explanation.measured->unpredicted_seconds) : "");
   }
   return text.empty() ? "" : "<p class=\"soft\">" + html_text(text) + "</p>\n";
 }

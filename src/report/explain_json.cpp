@@ -125,9 +125,9 @@ std::string explanation_json(const Explanation& explanation) {
   if (const std::optional<MeasuredReport>& measured = explanation.measured) {
     result["measured"] = {{"device", explanation.devices[measured->device].evaluation.device.name},
                           {"threads", measured->threads},
-                          {"threads", measured->threads},
                           {"seconds", measured->seconds},
                           {"total_seconds", measured->total_seconds},
+                          {"unpredicted_seconds", measured->unpredicted_seconds},
                           {"median_error", measured->median_error},
                           {"p90_error", measured->p90_error},
                           {"total_error", measured->total_error}};

@@ -104,8 +104,8 @@ std::string measured_text(const MeasuredReport& report, const Evaluation& evalua
   return fmt::format(
       "measured  {} against {} predicted ({:.0f}% off); by operator {:.0f}% off in the median, {:.0f}% at the 90th "
       "percentile\n",
-      time_text(report.total_seconds), time_text(evaluation.total.seconds), report.total_error * 100,
-      report.median_error * 100, report.p90_error * 100);
+      time_text(report.total_seconds - report.unpredicted_seconds), time_text(evaluation.total.seconds),
+      report.total_error * 100, report.median_error * 100, report.p90_error * 100);
 }
 
 std::string comparison_text(const Explanation& explanation) {
@@ -160,9 +160,14 @@ std::string explanation_text(const Explanation& explanation, bool all_operators)
       text += fmt::format("memory    it does not fit into the {} of {}\n",
                           base::format_bytes(device.evaluation.device.memory_bytes), device.evaluation.device.title);
   }
-  if (first.unknown_nodes > 0)
-    text += fmt::format("unknown   {} nodes have shapes that depend on data, or subgraphs, and are not counted\n",
-                        first.unknown_nodes);
+  if (first.unknown_nodes > 0) {
+    const bool measured = explanation.measured && explanation.measured->device == 0;
+    text += fmt::format("unknown   {} node{} with subgraphs, or with shapes that depend on data: {}\n",
+                        first.unknown_nodes, first.unknown_nodes == 1 ? "" : "s",
+                        measured ? fmt::format("{} of the measured run, without a prediction",
+                                               time_text(explanation.measured->unpredicted_seconds))
+                                 : "not counted");
+  }
   text += '\n' + layer_table(explanation, 0, all_operators);
   if (explanation.devices.size() > 1) text += '\n' + comparison_text(explanation);
   if (explanation.batch_choice) text += '\n' + batch_choice_text(*explanation.batch_choice);

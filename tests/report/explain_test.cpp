@@ -9,8 +9,10 @@
 #include "ops/builder.h"
 #include "report/calibration.h"
 #include "report/calibration_nets.h"
+#include "report/explain_words.h"
 #include "runtime/random_inputs.h"
 #include "support/expect_error.h"
+#include "support/pass_context.h"
 #include "support/temporary_folder.h"
 #include "train/training_step.h"
 
@@ -109,6 +111,29 @@ TEST(Explain, TheCpuIsExplainedByItsPlan) {
   const auto& live = explanation.memory.live_bytes;
   EXPECT_LE(*std::max_element(live.begin(), live.end()), explanation.memory.arena_bytes);
   EXPECT_GT(*std::max_element(live.begin(), live.end()), explanation.memory.arena_bytes / 2);
+}
+
+// A loop has no prediction, but what it takes is part of the run.
+TEST(Explain, TheMeasuredTimeIsThatOfTheWholeRun) {
+  const Model model(std::make_shared<const ir::Graph>(
+      parsed("graph { input %x : f32[64, 64] constant %n = i64[] {200} constant %go = bool[] {true} %a = Relu (%x) "
+             "%y = Loop (%n, %go, %a) {body = graph { input %i : i64[] input %c : bool[] input %s : f32[64, 64] "
+             "%e = Erf (%s) output %c, %e }} output %y }")));
+  report::ExplainOptions options = on({"cpu"}, Precision::f32);
+  const std::string predicted = report::headline(report::explain(model, "loop", options));
+  EXPECT_THAT(predicted, HasSubstr(", without 1 operator with subgraphs, or with shapes that depend on data"));
+  options.measure = true;
+  const Explanation explanation = report::explain(model, "loop", options);
+  ASSERT_TRUE(explanation.measured);
+  const report::MeasuredReport& measured = *explanation.measured;
+  EXPECT_EQ(explanation.devices[0].unknown_nodes, 1);
+  EXPECT_GT(measured.unpredicted_seconds, 0.9 * measured.total_seconds);
+  EXPECT_GT(measured.total_seconds, 10 * measured.seconds[0]);
+  const std::string total = report::time_text(measured.total_seconds),
+                    rest = report::time_text(measured.unpredicted_seconds);
+  EXPECT_THAT(report::headline(explanation), HasSubstr("loop takes " + total + " a run on "));
+  EXPECT_THAT(report::headline(explanation), HasSubstr(rest + " go to 1 operator with subgraphs"));
+  EXPECT_THAT(report::explanation_text(explanation, true), HasSubstr(rest + " of the measured run"));
 }
 
 TEST(Explain, MeasuringStandsBesideThePrediction) {
