@@ -5,6 +5,7 @@
 #include <png.h>
 #include <turbojpeg.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "io/image/picture.h"
@@ -77,6 +78,26 @@ TEST(Image, ReadsJpegClosely) {
     EXPECT_LE(largest_difference(read_image_bytes(jpeg_of(picture)), picture), 4) << channels;
     EXPECT_LE(largest_difference(read_image_bytes(jpeg_of(picture, TJFLAG_PROGRESSIVE)), picture), 4) << channels;
   }
+}
+
+TEST(Image, ReadsJpegOfPrintersInks) {
+  // Orange: cyan lets all light through, magenta half of it, yellow none; black takes a fifth away from all.
+  Tensor inks(DType::u8, {16, 24, 4});
+  for (std::int64_t i = 0; i < 16 * 24; ++i) {
+    const std::uint8_t inverted[] = {255, 128, 0, 204};
+    std::copy_n(inverted, 4, inks.mutable_data<std::uint8_t>() + 4 * i);
+  }
+  void* encoder = tjInitCompress();
+  unsigned char* data = nullptr;
+  unsigned long size = 0;
+  ASSERT_EQ(tjCompress2(encoder, inks.data<std::uint8_t>(), 24, 0, 16, TJPF_CMYK, &data, &size, TJSAMP_444, 95, 0), 0);
+  const Tensor read = read_image_bytes({reinterpret_cast<const std::byte*>(data), size}, {.channels = 3});
+  tjFree(data);
+  tjDestroy(encoder);
+  ASSERT_EQ(read.shape(), (Shape{16, 24, 3}));
+  const std::uint8_t expected[] = {204, 102, 0};
+  for (std::int64_t i = 0; i < read.elements(); ++i)
+    EXPECT_NEAR(read.data<std::uint8_t>()[i], expected[i % 3], 3) << "element " << i;
 }
 
 TEST(Image, ConvertsChannels) {
