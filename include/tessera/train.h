@@ -29,18 +29,41 @@ struct LossOptions {
   // focal: weight of the positive class, or below 0 no weights; and the exponent (Lin et al., arXiv:1708.02002).
   double alpha = 0.25, gamma = 2;
   double beta = 1;         // smooth_l1: where it becomes linear
+  double delta = 1;        // huber: likewise
   double temperature = 1;  // distillation
   double smoothing = 1;    // dice: added to numerator and denominator
   std::int64_t blank = 0;  // ctc: the class that stands for no label; labels of ignore_index are padding
+  // cross_entropy: a factor of each class, by which the mean is weighted, as torch.nn.CrossEntropyLoss does it; empty:
+  // all count the same. With balanced_classes the factors are samples / (classes · samples of the class), counted in
+  // the training data.
+  std::vector<double> class_weights;
+  bool balanced_classes = false;
+  // bce: a factor of positive targets, one for all or one for each position along axis 1, as that of
+  // torch.nn.BCEWithLogitsLoss; empty: 1. With balanced_positives it is the number of negative targets for each
+  // positive one in the training data.
+  std::vector<double> pos_weight;
+  bool balanced_positives = false;
+  double weight = 1;  // of this loss where several are added up
 };
 
 struct ScheduleOptions {
-  std::string name = "constant";  // constant, step, cosine, polynomial
+  std::string name = "constant";  // constant, step, cosine, polynomial, one_cycle, plateau
   std::int64_t warmup_steps = 0;  // the rate rises in a line from rate / warmup_steps to the rate
   double final_share = 0;         // cosine, polynomial: of the rate, that is left at the end
   double power = 1;               // polynomial
   std::int64_t every = 0;         // step: the rate is multiplied by `factor` after so many steps each time
-  double factor = 0.1;
+  double factor = 0.1;            // step, plateau
+  // one_cycle: from initial_share of the rate up to the rate in warmup_share of the steps, then down to final_share.
+  double warmup_share = 0.3, initial_share = 0.04;
+  // plateau: the rate is multiplied by `factor` when more evaluations in a row than these brought nothing better.
+  std::int64_t patience = 10;
+};
+
+// Parameters that are trained at another rate than the others.
+struct ParameterGroup {
+  std::vector<std::string> parameters;  // patterns of names
+  double learning_rate = -1;            // in place of the optimiser's; schedules go with it. Below 0: the optimiser's
+  double weight_decay = -1;             // likewise
 };
 
 struct OptimiserOptions {
@@ -50,12 +73,13 @@ struct OptimiserOptions {
   double momentum = 0;  // sgd, lars
   bool nesterov = false;
   double beta1 = 0.9, beta2 = 0.999;
-  double epsilon = -1;                // below 0: 1e-8, of adagrad 1e-10, of lamb 1e-6
-  double rate_decay = 0;              // adagrad
-  double trust = 0.001;               // lars
-  double weight_decay = 0;            // of parameters whose names match none of no_decay
-  std::vector<std::string> no_decay;  // patterns as of file names: "*bias", "norm*"
-  double clip_norm = 0;               // above 0: gradients are scaled down to this global norm
+  double epsilon = -1;                 // below 0: 1e-8, of adagrad 1e-10, of lamb 1e-6
+  double rate_decay = 0;               // adagrad
+  double trust = 0.001;                // lars
+  double weight_decay = 0;             // of parameters whose names match none of no_decay
+  std::vector<std::string> no_decay;   // patterns as of file names: "*bias", "norm*"
+  std::vector<ParameterGroup> groups;  // the first one that has a parameter counts
+  double clip_norm = 0;                // above 0: gradients are scaled down to this global norm
   // Rows of a table that a step looks nothing up in stay as they are, and so do their momentum and moments, as
   // torch.optim.SparseAdam does it. Of sgd, adam, adamw and adagrad.
   bool lazy_rows = false;
@@ -92,8 +116,14 @@ struct NetOptions {
   std::string builder;                       // one of the nets that `tessera new` knows …
   std::string file;                          // … or a model file, whose float32 weights are trained on
   std::map<std::string, std::int64_t> dims;  // sizes of named dimensions, and options of the builder
-  std::uint64_t seed = 1;                    // of the builder's weights
-  std::vector<std::string> frozen;           // patterns of names of weights that stay as they are: "conv1.*"
+  std::uint64_t seed = 1;                    // of the builder's weights, and of a new last layer
+  // Weights of the same names and shapes in this file are taken: an .npz file, a checkpoint or the folder of a
+  // training, or a model.
+  std::string weights;
+  // Above 0: the last layer before the output that the first loss compares is replaced by one with so many outputs and
+  // new weights (train/new_head.h).
+  std::int64_t classes = 0;
+  std::vector<std::string> frozen;  // patterns of names of weights that stay as they are: "conv1.*"
   // Patterns of names of constants that are trained, whatever the file says of them; they count more than `frozen`.
   std::vector<std::string> trained;
   double dropout = -1;  // the probability of each Dropout of the net; below 0: as the file has it
@@ -161,8 +191,18 @@ struct TrainingData {
   std::optional<SampleSource> train_source, test_source;
   // Where there is no test data: this part of the training data is held out, the same samples for every seed.
   double hold_out = 0;
+  // Data apart from the test data that the training is judged by while it goes on: which weights are the best ones, and
+  // when to stop. Without any the test data serve for that.
+  std::string validation, validation_labels;
+  std::map<std::string, Tensor> validation_arrays;
+  std::optional<SampleSource> validation_source;
+  double validation_share = 0;  // where there are none: this part of the training data, chosen as for hold_out
   std::int64_t batch = 32;
   bool shuffle = true;
+  // Which samples an epoch has: "once", each of them; "balanced", as many as there are, drawn with replacement, each
+  // class as often as any other; "weighted", drawn in proportion to the field `sampling_weights`.
+  std::string sampling = "once";
+  std::string sampling_weights;
   std::vector<std::string> augment;   // of training data; see train/data/transform.h
   std::vector<std::string> prepare;   // the same transforms for training and test data
   int workers = 2;                    // threads that prepare batches ahead of use
@@ -192,6 +232,7 @@ struct TrainingConfig {
   NetOptions model;
   TrainingData data;
   LossOptions loss;
+  std::vector<LossOptions> further_losses;  // each with its output and target; what is trained is the weighted sum
   OptimiserOptions optimiser;
   LossScaleOptions loss_scale;  // on by default where the precision is f16
   std::optional<PruneOptions> prune;
@@ -208,8 +249,13 @@ struct TrainingConfig {
   std::int64_t evaluate_every = 0;    // steps; 0: at the end of each epoch
   std::int64_t checkpoint_every = 0;  // steps; 0: at the end of each epoch
   std::int64_t patience = 0;          // above 0: training stops when so many evaluations in a row bring nothing better
-  std::string metric;                 // accuracy, auc, loss …; empty: what fits the loss
-  std::int64_t recompute_bytes = 0;   // above 0: activations beyond so many bytes are computed again in the way back
+  // accuracy, auc, loss …: what decides which weights are the best; empty: the first of `metrics`, or what fits the
+  // loss. "NAME@OUTPUT" is of the loss of that output in place of the first one.
+  std::string metric;
+  std::vector<std::string> metrics;  // further ones that evaluations tell of
+  bool evaluate_training = false;    // evaluations tell of the training data too, without augmentation
+  bool tensorboard = false;          // the folder `tensorboard` in the output gets event files for TensorBoard
+  std::int64_t recompute_bytes = 0;  // above 0: activations beyond so many bytes are computed again in the way back
   std::string device = "cpu";
   int threads = 0;  // 0: all cores that this process may use
   std::int64_t memory_limit_bytes = 0;
@@ -229,6 +275,17 @@ struct StepReport {
   std::int64_t skipped = 0;    // steps in all that changed nothing because of overflow
 };
 
+// How the classes of a net fare, of which each sample (or position) has one. A score above 0 is the class 1 of two.
+struct ClassReport {
+  struct Figures {
+    std::string name;                             // of the data, or the number of the class
+    std::optional<double> precision, recall, f1;  // nothing where they are 0 / 0
+    std::int64_t support = 0;                     // labels of the class
+  };
+  std::vector<Figures> classes;
+  std::vector<std::int64_t> confusion;  // [label, prediction], row by row
+};
+
 struct EvaluationReport {
   std::int64_t step = 0;
   std::string metric;  // "accuracy", "auc" or "loss"
@@ -238,13 +295,20 @@ struct EvaluationReport {
   // Samples that could not be read; they count for nothing above. The reasons of the first of them.
   std::int64_t skipped_samples = 0;
   std::vector<std::string> skipped_reasons;
+  std::string data = "test";                            // "test", "validation" or "train"
+  std::vector<std::pair<std::string, double>> metrics;  // all of them, `metric` first
+  std::optional<ClassReport> classes;                   // where the first loss is of at most 1,000 classes
+  bool of_best = false;  // the weights are those of the best evaluation, in place of those of `step`
 };
 
 struct TrainingResult {
   std::int64_t steps = 0, samples = 0;
-  double loss = 0;                             // of the last line of the log
-  std::optional<EvaluationReport> evaluation;  // of the weights at the end
+  double loss = 0;  // of the last line of the log
+  // Of the weights at the end, of the validation data, or without any of the test data; and the best one of those.
+  std::optional<EvaluationReport> evaluation;
   std::optional<EvaluationReport> best;
+  // Where there are validation and test data: the test data with the weights at the end and with the best ones.
+  std::optional<EvaluationReport> test, best_test;
   double seconds = 0;
   std::int64_t peak_rss_bytes = 0, skipped_steps = 0, skipped_samples = 0;
   std::vector<std::string> skipped_reasons;  // of the first samples that could not be read
@@ -274,6 +338,7 @@ struct TrainedWeights {
   std::vector<std::string> names, reasons;                     // of each weight, why it is one
   std::int64_t elements = 0;                                   // of all of them together
   std::vector<std::pair<std::string, std::string>> untrained;  // names, and why; those of rank 1 or more
+  std::vector<std::string> notes;  // sentences about what was done to the net: a new last layer, weights of a file
 };
 
 // How a column of a table becomes numbers.
@@ -312,14 +377,17 @@ class Trainer {
   // Error(not_found) where there is none, invalid_argument for one of another net.
   void resume(const std::string& folder_or_file);
 
+  std::int64_t step() const;  // updates that are done
+
   // Trains to the end. Throws Error(invalid_argument) for an output folder that holds another training, unless
   // config.overwrite is set or this one goes on from a checkpoint there, and while another training writes to it.
   // Throws Error(failed) when the loss is no longer finite: the message names the first tensor that
   // is not and what may help. The weights are those of the last good step then.
   TrainingResult run(const TrainingHooks& hooks = {});
 
-  // Of the test data with the weights as they are. Throws Error(invalid_argument) without test data.
-  EvaluationReport evaluate();
+  // Of the test data with the weights as they are, or of those named: "test", "validation" or "train". Throws
+  // Error(invalid_argument) where there are none.
+  EvaluationReport evaluate(const std::string& data = "test");
   // A copy of the net with the weights as they are (their moving average, if average_decay is above 0), to run,
   // optimise or save; later steps do not change it. BatchNormalization has its running statistics. Of a net that learnt
   // from a table the columns' encoding is part: its inputs are the columns. With config.compress it is the quantised

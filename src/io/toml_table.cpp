@@ -176,6 +176,23 @@ TomlTable TomlTable::table(std::string_view key) {
   return TomlTable(std::move(child));
 }
 
+std::vector<TomlTable> TomlTable::table_list(std::string_view key) {
+  if (!has(key)) return {};
+  const toml::node& node = *content_->table.get(key);
+  if (!node.is_array()) return {table(key)};
+  std::vector<TomlTable> tables;
+  for (const toml::node& element : *node.as_array()) {
+    if (!element.is_table()) wrong_kind(key, "a list of tables");
+    auto child = std::make_shared<Content>();
+    child->where = content_->where;
+    child->prefix = fmt::format("{}{}[{}].", content_->prefix, key, tables.size());
+    child->table = *element.as_table();
+    content_->children.push_back(child);
+    tables.push_back(TomlTable(std::move(child)));
+  }
+  return tables;
+}
+
 std::map<std::string, std::int64_t> TomlTable::all_wholes() {
   std::map<std::string, std::int64_t> values;
   for (const auto& [key, node] : content_->table) values[std::string(key.str())] = whole(key.str(), 0);

@@ -34,6 +34,8 @@ class TomlTable {
   std::string value_as_text(std::string_view key);
   // The table of that key, empty when it is not there. A text in its place counts as { name = text }.
   TomlTable table(std::string_view key);
+  // The tables of a list of tables ([[key]]), or the only one where the key holds one; none where it is not there.
+  std::vector<TomlTable> table_list(std::string_view key);
   // All keys of the table, in alphabetical order. Reading them is left to the caller.
   std::vector<std::string> keys() const;
   // The keys of the table that hold tables, in alphabetical order.

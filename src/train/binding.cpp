@@ -45,23 +45,27 @@ const ir::ValueInfo* prediction_of(const ir::Graph& model, const LossOptions& lo
   return nullptr;
 }
 
-Binding bind_fields(const ir::Graph& model, const std::vector<Field>& fields, const std::string& target) {
+Binding bind_fields(const ir::Graph& model, const std::vector<Field>& fields, const std::vector<std::string>& targets) {
   const auto has = [&](const std::string& name) {
     return std::ranges::find(fields, name, &Field::name) != fields.end();
   };
-  require(has(target), ErrorKind::invalid_argument, "the data have no field '{}' to compare with (loss.target): {}",
-          target, described(model, fields));
-  Binding binding{{}, target};
+  Binding binding;
+  for (const std::string& target : targets) {
+    require(has(target), ErrorKind::invalid_argument, "the data have no field '{}' to compare with (loss.target): {}",
+            target, described(model, fields));
+    if (std::ranges::find(binding.targets, target) == binding.targets.end()) binding.targets.push_back(target);
+  }
   std::vector<std::string> open, unused;
   for (const ir::ValueId id : model.inputs()) {
     const std::string& name = model.value(id).name;
-    require(name != target, ErrorKind::invalid_argument, "'{}' is both an input of the net and the target", target);
     if (has(name)) binding.fields[name] = name;
     else open.push_back(name);
   }
   for (const Field& field : fields) {
-    if (field.name != target && !binding.fields.contains(field.name)) unused.push_back(field.name);
+    const bool is_target = std::ranges::find(binding.targets, field.name) != binding.targets.end();
+    if (!is_target && !binding.fields.contains(field.name)) unused.push_back(field.name);
   }
+  if (unused.empty() && fields.size() == 1) unused.push_back(fields[0].name);
   if (open.size() == 1 && unused.size() == 1) {
     binding.fields[open[0]] = unused[0];
     open.clear();
@@ -80,35 +84,45 @@ void check_test_fields(const ir::Graph& model, const Binding& binding, const std
             "no field of the test data feeds the input '{}', as '{}' of the training data does: {}", input, field,
             described(model, fields));
   }
-  require(has(binding.target), ErrorKind::invalid_argument,
-          "the test data have no field '{}' to compare with (loss.target): {}", binding.target,
-          described(model, fields));
+  for (const std::string& target : binding.targets) {
+    require(has(target), ErrorKind::invalid_argument,
+            "the test data have no field '{}' to compare with (loss.target): {}", target, described(model, fields));
+  }
 }
 
 std::map<std::string, FieldForm> forms_of(const ir::Graph& model, const Binding& binding,
-                                          const std::vector<Field>& fields, const LossOptions& loss) {
+                                          const std::vector<Field>& fields, const std::vector<LossOptions>& losses) {
   std::map<std::string, FieldForm> forms;
   const auto field = [&](const std::string& name) { return *std::ranges::find(fields, name, &Field::name); };
   for (const ir::ValueId id : model.inputs()) {
     const std::string& name = binding.fields.at(model.value(id).name);
     forms[name] = {model.value(id).type.dtype, field(name).shape, true};
   }
-  const Field target = field(binding.target);
-  const ir::ValueInfo* prediction = prediction_of(model, loss);
-  const bool labels = target_kind(loss.name) == TargetKind::labels;
-  FieldForm& form = forms[binding.target] = {target.dtype, target.shape, false};
-  if (labels && target.dtype != DType::i32) form.dtype = DType::i64;
-  if (!labels) form.dtype = prediction != nullptr && prediction->type.dtype == DType::f64 ? DType::f64 : DType::f32;
-  if (prediction != nullptr && prediction->type.dims) form.shape = fitted(target.shape, *prediction->type.dims, labels);
+  for (const LossOptions& loss : losses) {
+    if (forms.contains(loss.target)) continue;  // an input, or the target of another loss
+    const Field target = field(loss.target);
+    const ir::ValueInfo* prediction = prediction_of(model, loss);
+    const bool labels = target_kind(loss.name) == TargetKind::labels;
+    FieldForm& form = forms[loss.target] = {target.dtype, target.shape, false};
+    if (labels && target.dtype != DType::i32) form.dtype = DType::i64;
+    if (!labels) form.dtype = prediction != nullptr && prediction->type.dtype == DType::f64 ? DType::f64 : DType::f32;
+    if (prediction != nullptr && prediction->type.dims)
+      form.shape = fitted(target.shape, *prediction->type.dims, labels);
+  }
   return forms;
 }
 
 NamedValues inputs_of(const Binding& binding, const std::map<std::string, Tensor>& batch) {
   NamedValues inputs;
   for (const auto& [input, field] : binding.fields) inputs.emplace(input, batch.at(field));
-  for (const std::string& name : {binding.target, binding.target + "_mixed", std::string("mix")}) {
+  const auto add = [&](const std::string& name) {
     if (const auto found = batch.find(name); found != batch.end()) inputs.emplace(name, found->second);
+  };
+  for (const std::string& target : binding.targets) {
+    add(target);
+    add(target + "_mixed");
   }
+  add("mix");
   return inputs;
 }
 

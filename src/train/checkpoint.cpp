@@ -29,12 +29,14 @@ json as_json(const EvaluationReport& report) {
           {"loss", report.loss},
           {"samples", report.samples},
           {"best", report.best},
-          {"skipped", report.skipped_samples}};
+          {"skipped", report.skipped_samples},
+          {"data", report.data}};
 }
 
 EvaluationReport evaluation_of(const json& value) {
-  return {value.at("step"),    value.at("metric"), value.at("value"),           value.at("loss"),
-          value.at("samples"), value.at("best"),   value.value("skipped", 0LL), {}};
+  return {value.at("step"),           value.at("metric"), value.at("value"),           value.at("loss"),
+          value.at("samples"),        value.at("best"),   value.value("skipped", 0LL), {},
+          value.value("data", "test")};
 }
 
 json as_json(const Checkpoint& checkpoint) {
@@ -48,6 +50,7 @@ json as_json(const Checkpoint& checkpoint) {
                 {"loss", checkpoint.loss},
                 {"seconds", checkpoint.seconds},
                 {"evaluations_since_best", checkpoint.evaluations_since_best}};
+  state["plateau"] = {{"without_gain", checkpoint.plateau.without_gain}, {"share", checkpoint.plateau.share}};
   if (checkpoint.best) state["best"] = as_json(*checkpoint.best);
   return state;
 }
@@ -61,6 +64,8 @@ void read_state(const json& state, Checkpoint& checkpoint) {
   checkpoint.loss = state.at("loss").is_null() ? NAN : state.at("loss").get<double>();
   checkpoint.seconds = state.at("seconds");
   checkpoint.evaluations_since_best = state.at("evaluations_since_best");
+  if (state.contains("plateau"))
+    checkpoint.plateau = {state.at("plateau").at("without_gain"), state.at("plateau").at("share")};
   if (state.contains("best")) checkpoint.best = evaluation_of(state.at("best"));
 }
 

@@ -12,6 +12,7 @@
 #include "tessera/train.h"
 #include "tessera/variable_store.h"
 #include "train/data/loader.h"
+#include "train/schedule.h"
 
 namespace tessera::train {
 
@@ -26,6 +27,7 @@ struct Checkpoint {
   double seconds = 0;
   std::optional<EvaluationReport> best;
   std::int64_t evaluations_since_best = 0;
+  PlateauState plateau;
 };
 
 // Replaces the file as a whole. Throws Error(io).

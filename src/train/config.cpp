@@ -50,6 +50,8 @@ NetOptions read_model(TomlTable table) {
   model.file = table.text("file", "");
   model.dims = table.table("options").all_wholes();
   model.seed = static_cast<std::uint64_t>(at_least(table, "model", "seed", std::int64_t{1}, 0));
+  model.weights = table.text("weights", "");
+  model.classes = at_least(table, "model", "classes", std::int64_t{0}, 0);
   model.frozen = table.texts("frozen");
   model.trained = table.texts("trained");
   model.dropout = table.has("dropout") ? share(table, "model", "dropout", 0) : -1;
@@ -64,8 +66,13 @@ TrainingData read_data(TomlTable table) {
   data.train_labels = table.text("train_labels", "");
   data.test_labels = table.text("test_labels", "");
   data.hold_out = share(table, "data", "hold_out", 0);
+  data.validation = table.text("validation", "");
+  data.validation_labels = table.text("validation_labels", "");
+  data.validation_share = share(table, "data", "validation_share", 0);
   data.batch = at_least(table, "data", "batch", data.batch, 1);
   data.shuffle = table.boolean("shuffle", true);
+  data.sampling = choice(table, "data", "sampling", "once", {"once", "balanced", "weighted"});
+  data.sampling_weights = table.text("sampling_weights", "");
   data.augment = table.texts("augment");
   data.prepare = table.texts("prepare");
   data.workers = static_cast<int>(std::min<std::int64_t>(at_least(table, "data", "workers", std::int64_t{2}, 0), 1024));
@@ -91,6 +98,18 @@ TrainingData read_data(TomlTable table) {
   return data;
 }
 
+// A list of numbers, one number, or "balanced".
+void read_weights(TomlTable& table, const char* key, std::vector<double>& weights, bool& balanced) {
+  if (!table.is_text(key)) {
+    weights = table.numbers(key);
+    return;
+  }
+  const std::string given = table.text(key, "");
+  require(given == "balanced", ErrorKind::invalid_argument, "loss.{} is '{}', expected numbers or \"balanced\"", key,
+          given);
+  balanced = true;
+}
+
 LossOptions read_loss(TomlTable table) {
   LossOptions loss;
   loss.name = table.text("name", loss.name);
@@ -102,9 +121,13 @@ LossOptions read_loss(TomlTable table) {
   loss.alpha = table.number("alpha", loss.alpha);
   loss.gamma = table.number("gamma", loss.gamma);
   loss.beta = table.number("beta", loss.beta);
+  loss.delta = table.number("delta", loss.delta);
   loss.temperature = table.number("temperature", loss.temperature);
   loss.smoothing = table.number("smoothing", loss.smoothing);
   loss.blank = table.whole("blank", loss.blank);
+  read_weights(table, "class_weights", loss.class_weights, loss.balanced_classes);
+  read_weights(table, "pos_weight", loss.pos_weight, loss.balanced_positives);
+  loss.weight = table.number("weight", loss.weight);
   return loss;
 }
 
@@ -122,13 +145,23 @@ OptimiserOptions read_optimiser(TomlTable table) {
   optimiser.trust = table.number("trust", optimiser.trust);
   optimiser.weight_decay = table.number("weight_decay", optimiser.name == "adamw" ? 0.01 : 0);
   optimiser.no_decay = table.texts("no_decay");
+  for (TomlTable& each : table.table_list("groups")) {
+    ParameterGroup group{each.texts("parameters"), each.number("learning_rate", -1), each.number("weight_decay", -1)};
+    require(!group.parameters.empty(), ErrorKind::invalid_argument,
+            "optimiser.groups: 'parameters' is missing, the patterns of names of the parameters in the group");
+    optimiser.groups.push_back(std::move(group));
+  }
   optimiser.clip_norm = table.number("clip_norm", 0);
   optimiser.lazy_rows = table.boolean("lazy_rows", false);
   TomlTable schedule = table.table("schedule");
   ScheduleOptions& given = optimiser.schedule;
-  given.name = choice(schedule, "optimiser.schedule", "name", "constant", {"constant", "step", "cosine", "polynomial"});
+  given.name = choice(schedule, "optimiser.schedule", "name", "constant",
+                      {"constant", "step", "cosine", "polynomial", "one_cycle", "plateau"});
+  given.warmup_share = share(schedule, "optimiser.schedule", "warmup_share", given.warmup_share);
+  given.initial_share = share(schedule, "optimiser.schedule", "initial_share", given.initial_share);
+  given.patience = at_least(schedule, "optimiser.schedule", "patience", given.patience, 0);
   given.warmup_steps = schedule.whole("warmup_steps", 0);
-  given.final_share = schedule.number("final_share", 0);
+  given.final_share = schedule.number("final_share", given.name == "one_cycle" ? given.initial_share * 1e-4 : 0);
   given.power = schedule.number("power", 1);
   given.every = schedule.whole("every", 0);
   given.factor = schedule.number("factor", given.factor);
@@ -158,6 +191,9 @@ void read_train(TomlTable table, TrainingConfig& config) {
   config.checkpoint_every = at_least(table, "train", "checkpoint_every", std::int64_t{0}, 0);
   config.patience = at_least(table, "train", "patience", std::int64_t{0}, 0);
   config.metric = table.text("metric", "");
+  config.metrics = table.texts("metrics");
+  config.evaluate_training = table.boolean("evaluate_training", false);
+  config.tensorboard = table.boolean("tensorboard", false);
   config.recompute_bytes = at_least(table, "train", "recompute_bytes", std::int64_t{0}, 0);
   config.device = table.text("device", config.device);
   config.threads =
@@ -172,7 +208,9 @@ TrainingConfig train::read_training_config(TomlTable& root) {
   config.output = root.text("output", "");
   config.model = read_model(root.table("model"));
   config.data = read_data(root.table("data"));
-  config.loss = read_loss(root.table("loss"));
+  std::vector<TomlTable> losses = root.table_list("loss");
+  config.loss = losses.empty() ? LossOptions{} : read_loss(losses[0]);
+  for (std::size_t i = 1; i < losses.size(); ++i) config.further_losses.push_back(read_loss(losses[i]));
   config.optimiser = read_optimiser(root.table("optimiser"));
   read_train(root.table("train"), config);
   if (root.has("prune")) config.prune = train::read_prune(root.table("prune"));

@@ -104,7 +104,11 @@ std::string first_not_finite(const Batch& batch, const Binding& binding, const L
     std::string fault = fault_of(fmt::format("input '{}'", input), field);
     if (!fault.empty()) return fault;
   }
-  return fault_of(fmt::format("the target '{}'", binding.target), binding.target);
+  for (const std::string& target : binding.targets) {
+    std::string fault = fault_of(fmt::format("the target '{}'", target), target);
+    if (!fault.empty()) return fault;
+  }
+  return "";
 }
 
 }  // namespace tessera::train

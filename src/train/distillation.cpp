@@ -211,7 +211,7 @@ ValueId add_distillation(ops::GraphBuilder& builder, const StudentValues& studen
     soft.temperature = options.temperature;
     const LossInputs compared{
         rows_of_classes(own, student.target_dims).id(), rows_of_classes(other, student.target_dims).id(), {}, {}};
-    const Term divergence(builder, build_loss(builder, compared, soft));
+    const Term divergence(builder, build_loss(builder, compared, soft).loss);
     loss = loss * (1 - options.weight) + divergence.cast(loss.dtype()) * options.weight;
   }
   std::size_t at = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <string_view>
 
@@ -81,11 +82,53 @@ Term in_float(Term term) {
   return term.dtype() == DType::f64 ? term : term.cast(DType::f32);
 }
 
-Terms cross_entropy(Term scores, Term labels, const LossOptions& options) {
+// A tensor of factors in the element type of the term.
+Term factors_of(ops::GraphBuilder& builder, const std::vector<double>& values, const Shape& shape, Term like) {
+  Tensor factors(DType::f64, shape);
+  std::ranges::copy(values, factors.mutable_data<double>());
+  return Term(builder, builder.constant(std::move(factors))).cast(like.dtype());
+}
+
+// As torch.nn.functional.cross_entropy with weights: (1 − s) w[y] · −log p[y] + s / C · Σ w[c] · −log p[c], whose mean
+// is over the sum of w[y].
+Terms weighted_cross_entropy(ops::GraphBuilder& builder, Term scores, Term labels, const LossOptions& options) {
+  const std::int64_t axis = class_axis(scores, labels, options);
+  const ir::Dim classes = scores.dims()[static_cast<std::size_t>(axis)];
+  std::vector<double> weights = options.class_weights;
+  const auto count = static_cast<std::int64_t>(weights.size());
+  require(classes.is_known() && (classes.value() == count || (options.balanced_classes && count < classes.value())),
+          ErrorKind::invalid_argument, "class_weights has {} numbers, but the prediction {} has {} classes", count,
+          shape_of(scores), ir::to_string(classes));
+  for (const double weight : weights)
+    require(weight >= 0 && std::isfinite(weight), ErrorKind::invalid_argument,
+            "class_weights has {}, expected numbers of at least 0", weight);
+  weights.resize(static_cast<std::size_t>(classes.value()), 1.0);
+  const Term ignored = labels.equals(labels.number(static_cast<double>(options.ignore_index)));
+  const Term table = factors_of(builder, weights, {classes.value()}, scores);
+  const Term known = ignored.choose(labels.number(0), labels).of_shape(labels);
+  const Term looked_up = table.combine("Gather", {known}, {{"axis", std::int64_t{0}}});
+  const Term factor = ignored.choose(scores.number(0), looked_up).of_shape(labels);
+  Term losses = factor * scores.combine("tessera::SoftmaxCrossEntropy", {labels},
+                                        {{"axis", axis}, {"ignore_index", options.ignore_index}});
+  if (options.label_smoothing > 0) {
+    Shape along(static_cast<std::size_t>(scores.rank()), 1);
+    along[static_cast<std::size_t>(axis)] = classes.value();
+    const Term all = (scores.apply("LogSoftmax", {{"axis", axis}}) * factors_of(builder, weights, along, scores))
+                         .sum({axis}, false)
+                         .of_shape(labels);
+    const Term smooth = ignored.choose(scores.number(0), all).of_shape(labels);
+    losses = losses * (1 - options.label_smoothing) -
+             smooth * (options.label_smoothing / static_cast<double>(classes.value()));
+  }
+  return {losses, factor};
+}
+
+Terms cross_entropy(ops::GraphBuilder& builder, Term scores, Term labels, const LossOptions& options) {
   require(options.label_smoothing >= 0 && options.label_smoothing < 1, ErrorKind::invalid_argument,
           "label_smoothing is {}, expected a number in [0, 1)", options.label_smoothing);
   const std::int64_t axis = class_axis(scores, labels, options);
   labels = labels.cast(DType::i64);
+  if (!options.class_weights.empty()) return weighted_cross_entropy(builder, scores, labels, options);
   const Term ignored = labels.equals(labels.number(static_cast<double>(options.ignore_index)));
   const Term counts = ignored.choose(scores.number(0), scores.number(1)).of_shape(labels);
   return {scores.combine("tessera::SoftmaxCrossEntropy", {labels},
@@ -95,24 +138,39 @@ Terms cross_entropy(Term scores, Term labels, const LossOptions& options) {
           counts};
 }
 
-Terms binary_cross_entropy(Term logits, Term target, const LossOptions& options) {
+Terms binary_cross_entropy(ops::GraphBuilder& builder, Term logits, Term target, const LossOptions& options) {
   require_equal_shapes(logits, target, options);
   // −t log σ(x) − (1 − t) log(1 − σ(x)) = softplus(x) − t x
-  return {softplus(logits) - target * logits, std::nullopt};
+  if (options.pos_weight.empty()) return {softplus(logits) - target * logits, std::nullopt};
+  const std::vector<double>& weights = options.pos_weight;
+  for (const double weight : weights)
+    require(weight >= 0 && std::isfinite(weight), ErrorKind::invalid_argument,
+            "pos_weight is {}, expected numbers of at least 0", weight);
+  Shape along(static_cast<std::size_t>(logits.rank()), 1);
+  if (weights.size() > 1) {
+    const bool fits = along.size() > 1 && logits.dims()[1].may_equal(static_cast<std::int64_t>(weights.size()));
+    require(fits, ErrorKind::invalid_argument,
+            "pos_weight has {} numbers, expected one, or one for each position along axis 1 of the prediction {}",
+            weights.size(), shape_of(logits));
+    along[1] = static_cast<std::int64_t>(weights.size());
+  }
+  // −p t log σ(x) − (1 − t) log(1 − σ(x)) = (1 − t) x + (1 + (p − 1) t) softplus(−x)
+  const Term factor = 1 + (factors_of(builder, weights, along, logits) - 1) * target;
+  return {(1 - target) * logits + factor * softplus(-logits), std::nullopt};
 }
 
-Terms squared_error(Term prediction, Term target, const LossOptions& options) {
+Terms squared_error(ops::GraphBuilder&, Term prediction, Term target, const LossOptions& options) {
   require_equal_shapes(prediction, target, options);
   const Term difference = prediction - target;
   return {difference * difference, std::nullopt};
 }
 
-Terms absolute_error(Term prediction, Term target, const LossOptions& options) {
+Terms absolute_error(ops::GraphBuilder&, Term prediction, Term target, const LossOptions& options) {
   require_equal_shapes(prediction, target, options);
   return {(prediction - target).apply("Abs"), std::nullopt};
 }
 
-Terms smooth_absolute_error(Term prediction, Term target, const LossOptions& options) {
+Terms smooth_absolute_error(ops::GraphBuilder&, Term prediction, Term target, const LossOptions& options) {
   require(options.beta > 0, ErrorKind::invalid_argument, "beta of smooth_l1 is {}, expected a positive number",
           options.beta);
   require_equal_shapes(prediction, target, options);
@@ -121,10 +179,20 @@ Terms smooth_absolute_error(Term prediction, Term target, const LossOptions& opt
           std::nullopt};
 }
 
-Terms focal(Term logits, Term target, const LossOptions& options) {
+// torch.nn.HuberLoss: d² / 2 below delta, delta (|d| − delta / 2) above, which is delta times smooth_l1 of that beta.
+Terms huber(ops::GraphBuilder& builder, Term prediction, Term target, const LossOptions& options) {
+  require(options.delta > 0, ErrorKind::invalid_argument, "delta of huber is {}, expected a positive number",
+          options.delta);
+  LossOptions smooth = options;
+  smooth.beta = options.delta;
+  const Terms terms = smooth_absolute_error(builder, prediction, target, smooth);
+  return {terms.losses * options.delta, std::nullopt};
+}
+
+Terms focal(ops::GraphBuilder& builder, Term logits, Term target, const LossOptions& options) {
   require(options.gamma >= 0 && options.alpha <= 1, ErrorKind::invalid_argument,
           "focal: gamma is {} and alpha {}, expected at least 0 and at most 1", options.gamma, options.alpha);
-  const Term entropy = binary_cross_entropy(logits, target, options).losses;
+  const Term entropy = binary_cross_entropy(builder, logits, target, options).losses;
   const Term p = logits.apply("Sigmoid");
   const Term miss = p * (1 - target) + (1 - p) * target;  // 1 − p_t
   Term losses = entropy * miss.combine("Pow", {miss.number(options.gamma)});
@@ -132,7 +200,7 @@ Terms focal(Term logits, Term target, const LossOptions& options) {
   return {losses, std::nullopt};
 }
 
-Terms distillation(Term logits, Term teacher, const LossOptions& options) {
+Terms distillation(ops::GraphBuilder&, Term logits, Term teacher, const LossOptions& options) {
   require(options.temperature > 0, ErrorKind::invalid_argument,
           "the temperature of the distillation is {}, expected a positive number", options.temperature);
   require_equal_shapes(logits, teacher, options);
@@ -145,7 +213,7 @@ Terms distillation(Term logits, Term teacher, const LossOptions& options) {
   return {divergence * (options.temperature * options.temperature), std::nullopt};
 }
 
-Terms dice(Term scores, Term labels, const LossOptions& options) {
+Terms dice(ops::GraphBuilder&, Term scores, Term labels, const LossOptions& options) {
   require(options.smoothing >= 0, ErrorKind::invalid_argument, "smoothing of dice is {}, expected at least 0",
           options.smoothing);
   scores = classes_at_1(scores, labels, options);
@@ -172,7 +240,7 @@ Terms dice(Term scores, Term labels, const LossOptions& options) {
   return {1 - overlap / (total(*p) + total(*t) + options.smoothing), std::nullopt};
 }
 
-Terms ctc(Term scores, Term labels, const LossOptions& options) {
+Terms ctc(ops::GraphBuilder&, Term scores, Term labels, const LossOptions& options) {
   require(options.blank >= 0, ErrorKind::invalid_argument, "blank of ctc is {}, expected a class", options.blank);
   require(scores.rank() == 3 && labels.rank() == 2, ErrorKind::invalid_argument,
           "ctc: the prediction is {} and the labels {}, expected [N, time, classes] and [N, length]", shape_of(scores),
@@ -184,16 +252,17 @@ Terms ctc(Term scores, Term labels, const LossOptions& options) {
 
 struct Loss {
   std::string_view name;
-  Terms (*terms)(Term prediction, Term target, const LossOptions& options);
+  Terms (*terms)(ops::GraphBuilder& builder, Term prediction, Term target, const LossOptions& options);
   TargetKind target;
 };
 
-constexpr std::array<Loss, 9> kLosses = {{
+constexpr std::array<Loss, 10> kLosses = {{
     {"cross_entropy", cross_entropy, TargetKind::labels},
     {"bce", binary_cross_entropy, TargetKind::probabilities},
     {"mse", squared_error, TargetKind::numbers},
     {"l1", absolute_error, TargetKind::numbers},
     {"smooth_l1", smooth_absolute_error, TargetKind::numbers},
+    {"huber", huber, TargetKind::numbers},
     {"focal", focal, TargetKind::probabilities},
     {"distillation", distillation, TargetKind::numbers},
     {"dice", dice, TargetKind::labels},
@@ -225,13 +294,17 @@ TargetKind target_kind(const std::string& loss) {
   return loss_named(loss).target;
 }
 
-ir::ValueId build_loss(ops::GraphBuilder& builder, const LossInputs& inputs, const LossOptions& options) {
+LossValues build_loss(ops::GraphBuilder& builder, const LossInputs& inputs, const LossOptions& options) {
   const Loss& loss = loss_named(options.name);
+  require(options.class_weights.empty() || options.name == "cross_entropy", ErrorKind::invalid_argument,
+          "class_weights are for cross_entropy, not for {}; of bce there is pos_weight", options.name);
+  require(options.pos_weight.empty() || options.name == "bce", ErrorKind::invalid_argument,
+          "pos_weight is for bce, not for {}", options.name);
   const Term prediction = in_float({builder, inputs.prediction});
   const auto terms_of = [&](ir::ValueId target) {
     const Term labels(builder, target);
     const bool real = labels.dtype() == DType::f16 || labels.dtype() == DType::bf16 || labels.dtype() == DType::f32;
-    return loss.terms(prediction, real ? labels.cast(prediction.dtype()) : labels, options);
+    return loss.terms(builder, prediction, real ? labels.cast(prediction.dtype()) : labels, options);
   };
   Terms terms = terms_of(inputs.target);
   if (inputs.mixed_target) {
@@ -239,12 +312,14 @@ ir::ValueId build_loss(ops::GraphBuilder& builder, const LossInputs& inputs, con
     const Terms mixed = terms_of(*inputs.mixed_target);
     const Term share = like_samples(Term(builder, *inputs.mix).cast(prediction.dtype()), terms.losses);
     terms.losses = terms.losses * share + mixed.losses * (1 - share);
+    if (!options.class_weights.empty()) terms.weights = *terms.weights * share + *mixed.weights * (1 - share);
   }
   const Term sum = total(terms.losses);
-  if (!terms.weights) return (sum / terms.losses.count()).id();
-  const Term counted = total(*terms.weights);
+  const Term counted = terms.weights ? total(*terms.weights) : terms.losses.count();
+  if (!terms.weights) return {(sum / counted).id(), counted.id()};
   // A batch in which nothing counts has the loss 0.
-  return (sum / counted.combine("Max", {counted.number(1)})).id();
+  if (options.class_weights.empty()) return {(sum / counted.combine("Max", {counted.number(1)})).id(), counted.id()};
+  return {(sum / (counted > 0).choose(counted, 1)).id(), counted.id()};
 }
 
 }  // namespace tessera::train

@@ -24,12 +24,20 @@ struct LossInputs {
   std::optional<ir::ValueId> mixed_target, mix;
 };
 
+// A loss and what it is the mean of: the number of terms, or the sum of their weights; both scalars of one float type.
+struct LossValues {
+  ir::ValueId loss, count;
+};
+
 // In the graph of the builder, whose types must have been inferred. Classes lie along axis 1, as in PyTorch, or along
 // the last one where the labels fit no other way; options.class_axis says which where they fit both ways.
-//   cross_entropy  logits [N, classes, d...] or [N, d..., classes], labels i64 [N, d...]: −log softmax(logits)[label]
-//   bce            logits and targets in [0, 1] of one shape: binary cross-entropy of the logits' sigmoid
+//   cross_entropy  logits [N, classes, d...] or [N, d..., classes], labels i64 [N, d...]: −log softmax(logits)[label],
+//                  whose mean class_weights weigh
+//   bce            logits and targets in [0, 1] of one shape: binary cross-entropy of the logits' sigmoid, with
+//                  positive targets counted pos_weight times
 //   mse, l1        (p − t)², |p − t|
 //   smooth_l1      (p − t)² / (2 beta) below beta, |p − t| − beta / 2 above
+//   huber          (p − t)² / 2 below delta, delta (|p − t| − delta / 2) above
 //   focal          as bce, times alpha_t (1 − p_t)^gamma
 //   distillation   logits and the teacher's logits [N, classes]: temperature² · KL(teacher ‖ prediction) of the softmax
 //                  of logits / temperature (Hinton et al., arXiv:1503.02531), mean over N
@@ -40,6 +48,6 @@ struct LossInputs {
 //                  probability of the labels over all alignments (ops/ctc_loss.h), mean over N
 // Throws Error(invalid_argument) for an unknown name (that lists the names), for shapes that do not fit, and for
 // options out of range.
-ir::ValueId build_loss(ops::GraphBuilder& builder, const LossInputs& inputs, const LossOptions& options);
+LossValues build_loss(ops::GraphBuilder& builder, const LossInputs& inputs, const LossOptions& options);
 
 }  // namespace tessera::train

@@ -4,115 +4,15 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <string_view>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "train/labelled_predictions.h"
+#include "train/ranking_metric.h"
+#include "train/regression_metrics.h"
 
 namespace tessera::train {
 namespace {
-
-constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
-
-template <typename T>
-std::vector<double> converted(const Tensor& tensor) {
-  const auto values = tensor.values<T>();
-  return {values.begin(), values.end()};
-}
-
-std::vector<double> numbers_of(const Tensor& tensor) {
-  switch (tensor.dtype()) {
-    case DType::f32:
-      return converted<float>(tensor);
-    case DType::f64:
-      return converted<double>(tensor);
-    case DType::i64:
-      return converted<std::int64_t>(tensor);
-    case DType::i32:
-      return converted<std::int32_t>(tensor);
-    case DType::u8:
-      return converted<std::uint8_t>(tensor);
-    case DType::boolean:
-      return converted<bool>(tensor);
-    case DType::f16:
-    case DType::bf16: {
-      std::vector<double> values;
-      values.reserve(static_cast<std::size_t>(tensor.elements()));
-      if (tensor.dtype() == DType::f16)
-        for (const f16_t value : tensor.values<f16_t>()) values.push_back(base::to_float(value));
-      else
-        for (const bf16_t value : tensor.values<bf16_t>()) values.push_back(base::to_float(value));
-      return values;
-    }
-    default:
-      fail(ErrorKind::invalid_argument, "a metric of {} is not known", name_of(tensor.dtype()));
-  }
-}
-
-// Whether each element of the prediction is a score of its own: it has the target's elements, and no axis of classes.
-bool is_scores(const Tensor& prediction, const Tensor& target) {
-  return prediction.elements() == target.elements() &&
-         (prediction.shape() == target.shape() || (prediction.rank() == 2 && prediction.shape()[1] == 1));
-}
-
-// Logits with the class that each of them should have.
-class Labelled {
- public:
-  Labelled(const Tensor& prediction, const Tensor& target, std::int64_t ignore_index)
-      : logits_(numbers_of(prediction)), labels_(numbers_of(target)), ignore_index_(ignore_index) {
-    const Shape& shape = prediction.shape();
-    const auto fits = [&](std::size_t axis) {
-      Shape rest = shape;
-      rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis));
-      return rest == target.shape();
-    };
-    const std::size_t last = shape.size() - 1;
-    require(shape.size() >= 2 && (fits(1) || fits(last)), ErrorKind::invalid_argument,
-            "labels {} do not fit a prediction {}; expected its shape without the classes, which are along axis 1 or "
-            "the last axis",
-            to_string(target.shape()), to_string(shape));
-    const std::size_t axis = fits(1) ? 1 : last;
-    classes_ = shape[axis];
-    for (std::size_t i = axis + 1; i < shape.size(); ++i) inner_ *= shape[i];
-  }
-
-  std::int64_t classes() const { return classes_; }
-
-  // Calls use(label, logit) for each label that counts, where logit(c) is that of class c.
-  template <typename Use>
-  void for_each(Use use) const {
-    for (std::size_t i = 0; i < labels_.size(); ++i) {
-      const auto label = static_cast<std::int64_t>(labels_[i]);
-      if (label == ignore_index_) continue;
-      require(label >= 0 && label < classes_, ErrorKind::invalid_argument, "the label {} is no class: there are {}",
-              label, classes_);
-      const std::int64_t position = static_cast<std::int64_t>(i);
-      const double* from = logits_.data() + position / inner_ * inner_ * classes_ + position % inner_;
-      use(label, [from, this](std::int64_t c) { return from[c * inner_]; });
-    }
-  }
-
-  template <typename Logit>
-  std::int64_t largest(Logit logit) const {
-    std::int64_t best = 0;
-    for (std::int64_t c = 1; c < classes_; ++c) {
-      if (logit(c) > logit(best)) best = c;
-    }
-    return best;
-  }
-
- private:
-  std::vector<double> logits_, labels_;
-  std::int64_t ignore_index_, classes_ = 0, inner_ = 1;
-};
-
-// Scores with what they should be.
-template <typename Use>
-void for_each_score(const Tensor& prediction, const Tensor& target, Use use) {
-  const std::vector<double> scores = numbers_of(prediction), targets = numbers_of(target);
-  for (std::size_t i = 0; i < scores.size(); ++i) use(scores[i], targets[i] > 0.5);
-}
 
 class TopK final : public Metric {
  public:
@@ -136,40 +36,11 @@ class TopK final : public Metric {
     });
   }
   double value() const override {
-    return counted_ == 0 ? kNothing : static_cast<double>(right_) / static_cast<double>(counted_);
+    return counted_ == 0 ? kNoValue : static_cast<double>(right_) / static_cast<double>(counted_);
   }
 
  private:
   std::int64_t k_, ignore_index_, right_ = 0, counted_ = 0;
-};
-
-class AreaUnderCurve final : public Metric {
- public:
-  void add(const Tensor& prediction, const Tensor& target) override {
-    require(is_scores(prediction, target), ErrorKind::invalid_argument,
-            "auc: the target {} does not fit one score a sample, {}", to_string(target.shape()),
-            to_string(prediction.shape()));
-    for_each_score(prediction, target, [&](double score, bool positive) { scores_.emplace_back(score, positive); });
-  }
-  // (Σ ranks of positives − P (P + 1) / 2) / (P N), equal scores sharing their mean rank.
-  double value() const override {
-    std::vector<std::pair<double, bool>> sorted = scores_;
-    if (std::ranges::any_of(sorted, [](const auto& entry) { return std::isnan(entry.first); })) return kNothing;
-    std::ranges::sort(sorted);
-    double ranks = 0, positives = 0;
-    for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
-      double here = 0;
-      for (; end < sorted.size() && sorted[end].first == sorted[begin].first; ++end) here += sorted[end].second ? 1 : 0;
-      positives += here;
-      ranks += here * (static_cast<double>(begin + end + 1) / 2);
-    }
-    const double negatives = static_cast<double>(sorted.size()) - positives;
-    if (positives == 0 || negatives == 0) return kNothing;
-    return (ranks - positives * (positives + 1) / 2) / (positives * negatives);
-  }
-
- private:
-  std::vector<std::pair<double, bool>> scores_;
 };
 
 class Perplexity final : public Metric {
@@ -186,7 +57,7 @@ class Perplexity final : public Metric {
       ++counted_;
     });
   }
-  double value() const override { return counted_ == 0 ? kNothing : std::exp(losses_ / static_cast<double>(counted_)); }
+  double value() const override { return counted_ == 0 ? kNoValue : std::exp(losses_ / static_cast<double>(counted_)); }
 
  private:
   std::int64_t ignore_index_, counted_ = 0;
@@ -233,7 +104,7 @@ class Confusion final : public Metric {
       sum += quality_(counts);
       ++classes;
     }
-    return classes == 0 ? kNothing : sum / classes;
+    return classes == 0 ? kNoValue : sum / classes;
   }
 
  private:
@@ -242,6 +113,14 @@ class Confusion final : public Metric {
   std::vector<Counts> counts_;
 };
 
+double precision(const Confusion::Counts& counts) {
+  const double chosen = counts.true_positives + counts.false_positives;
+  return chosen > 0 ? counts.true_positives / chosen : 0;
+}
+double recall(const Confusion::Counts& counts) {
+  const double labelled = counts.true_positives + counts.false_negatives;
+  return labelled > 0 ? counts.true_positives / labelled : 0;
+}
 double f1(const Confusion::Counts& counts) {
   return 2 * counts.true_positives / (counts.true_positives + counts.seen());
 }
@@ -256,14 +135,22 @@ struct Entry {
   bool has_argument = false;
 };
 
-constexpr std::array<Entry, 6> kMetrics = {{
+constexpr std::array<Entry, 12> kMetrics = {{
     {"accuracy", true,
      [](std::int64_t, std::int64_t ignored) -> std::unique_ptr<Metric> { return std::make_unique<TopK>(1, ignored); }},
     {"top_k", true,
      [](std::int64_t k, std::int64_t ignored) -> std::unique_ptr<Metric> { return std::make_unique<TopK>(k, ignored); },
      true},
     {"auc", true,
-     [](std::int64_t, std::int64_t) -> std::unique_ptr<Metric> { return std::make_unique<AreaUnderCurve>(); }},
+     [](std::int64_t, std::int64_t ignored) -> std::unique_ptr<Metric> { return make_area_under_curve(ignored); }},
+    {"precision", true,
+     [](std::int64_t, std::int64_t ignored) -> std::unique_ptr<Metric> {
+       return std::make_unique<Confusion>(precision, ignored);
+     }},
+    {"recall", true,
+     [](std::int64_t, std::int64_t ignored) -> std::unique_ptr<Metric> {
+       return std::make_unique<Confusion>(recall, ignored);
+     }},
     {"f1", true,
      [](std::int64_t, std::int64_t ignored) -> std::unique_ptr<Metric> {
        return std::make_unique<Confusion>(f1, ignored);
@@ -276,6 +163,10 @@ constexpr std::array<Entry, 6> kMetrics = {{
      [](std::int64_t, std::int64_t ignored) -> std::unique_ptr<Metric> {
        return std::make_unique<Confusion>(intersection_over_union, ignored);
      }},
+    {"r2", true, [](std::int64_t, std::int64_t) { return make_regression_metric(Regression::r2); }},
+    {"mae", false, [](std::int64_t, std::int64_t) { return make_regression_metric(Regression::mae); }},
+    {"mse", false, [](std::int64_t, std::int64_t) { return make_regression_metric(Regression::mse); }},
+    {"rmse", false, [](std::int64_t, std::int64_t) { return make_regression_metric(Regression::rmse); }},
 }};
 
 const Entry& entry_of(std::string_view description) {

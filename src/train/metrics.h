@@ -25,11 +25,12 @@ class Metric {
 // the positive class, and targets above 0.5 are positive.
 //   accuracy     the share of labels that have the largest logit, or of scores on the right side of 0
 //   top_k:K      the share of labels that are among the K largest logits
-//   auc          the area under the ROC curve of scores: the probability that a positive sample scores above a negative
-//                one, ties counting half (Hanley, McNeil 1982)
-//   f1           2 TP / (2 TP + FP + FN): its mean over the classes that occur, or that of the positive class
+//   auc          the area under the ROC curve (train/ranking_metric.h)
+//   precision    TP / (TP + FP), recall: TP / (TP + FN), f1: 2 TP / (2 TP + FP + FN); the unweighted mean over the
+//                classes that occur in predictions or labels ("macro"), 0 / 0 being 0, or that of the positive class
 //   perplexity   exp of the mean of −log softmax(logits)[label]
 //   mean_iou     TP / (TP + FP + FN), mean over the classes that occur in predictions or labels
+//   r2, mae, mse, rmse  of numbers (train/regression_metrics.h)
 // Of equal logits the first counts as largest. Throws Error(invalid_argument) that lists the names.
 std::unique_ptr<Metric> make_metric(const std::string& description, std::int64_t ignore_index = -100);
 

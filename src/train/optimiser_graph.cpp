@@ -1,7 +1,11 @@
 #include "train/optimiser_graph.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
+#include <map>
 
+#include "base/error.h"
 #include "ops/op_table.h"
 #include "train/fake_quantisation.h"
 #include "train/layer_weights.h"
@@ -24,9 +28,33 @@ ir::Attributes attributes_of(const OptimiserOptions& options) {
           {"trust", static_cast<float>(options.trust)}};
 }
 
+const ParameterGroup* group_of(const OptimiserOptions& options, const std::string& name) {
+  const auto found = std::ranges::find_if(
+      options.groups, [&](const ParameterGroup& group) { return matches_any(group.parameters, name); });
+  return found == options.groups.end() ? nullptr : &*found;
+}
+
 float decay_of(const OptimiserOptions& options, const std::string& name) {
-  const bool decays = !matches_any(options.no_decay, name) && !is_range_factor(name);
-  return decays ? static_cast<float>(options.weight_decay) : 0.0f;
+  if (matches_any(options.no_decay, name) || is_range_factor(name)) return 0;
+  const ParameterGroup* group = group_of(options, name);
+  return static_cast<float>(group != nullptr && group->weight_decay >= 0 ? group->weight_decay : options.weight_decay);
+}
+
+// What the learning rate of the step is multiplied by.
+double rate_factor_of(const OptimiserOptions& options, const std::string& name) {
+  const ParameterGroup* group = group_of(options, name);
+  return group != nullptr && group->learning_rate >= 0 ? group->learning_rate / options.learning_rate : 1;
+}
+
+void check_groups(const OptimiserOptions& options, const std::vector<std::string>& names) {
+  for (const ParameterGroup& group : options.groups) {
+    require(group.learning_rate < 0 || options.learning_rate > 0, ErrorKind::invalid_argument,
+            "optimiser.groups has a learning rate, but that of the optimiser is 0");
+    for (const std::string& pattern : group.parameters) {
+      require(std::ranges::any_of(names, [&](const auto& name) { return matches_any({pattern}, name); }),
+              ErrorKind::invalid_argument, "optimiser.groups: no trained weight has a name like '{}'", pattern);
+    }
+  }
 }
 
 // Variables of the optimiser for a parameter: none, the first, or both.
@@ -47,14 +75,18 @@ class Optimiser {
       : builder_(builder), options_(options), trained_(trained), scalars_(scalars) {}
 
   std::vector<ValueId> build() {
+    check_groups(options_, trained_.names);
     std::vector<ValueId> updated(trained_.names.size());
-    std::vector<std::size_t> whole;  // parameters whose gradient is not one of rows
+    // Parameters whose gradient is not one of rows, by the factors of their rates.
+    std::map<double, std::vector<std::size_t>, std::greater<>> whole;
     for (std::size_t i = 0; i < updated.size(); ++i) {
       if (i < trained_.rows.size() && trained_.rows[i]) updated[i] = add_rows(i);
-      else whole.push_back(i);
+      else whole[rate_factor_of(options_, trained_.names[i])].push_back(i);
     }
-    const std::vector<ValueId> made = whole.empty() ? std::vector<ValueId>{} : add_whole(whole);
-    for (std::size_t i = 0; i < whole.size(); ++i) updated[whole[i]] = made[i];
+    for (const auto& [factor, parameters] : whole) {
+      const std::vector<ValueId> made = add_whole(parameters, factor);
+      for (std::size_t i = 0; i < parameters.size(); ++i) updated[parameters[i]] = made[i];
+    }
     return updated;
   }
 
@@ -72,8 +104,15 @@ class Optimiser {
     return made;
   }
 
-  std::vector<ValueId> add_whole(const std::vector<std::size_t>& parameters) {
-    std::vector<ValueId> operands = scalars_;
+  // The scalars of the step with the rate times a factor.
+  std::vector<ValueId> scalars_at(double factor) {
+    std::vector<ValueId> scalars = scalars_;
+    if (factor != 1) scalars[0] = (ops::Term(builder_, scalars[0]) * factor).id();
+    return scalars;
+  }
+
+  std::vector<ValueId> add_whole(const std::vector<std::size_t>& parameters, double factor) {
+    std::vector<ValueId> operands = scalars_at(factor);
     std::vector<std::string> variables;
     std::vector<float> decays;
     for (const std::size_t i : parameters) {
@@ -94,7 +133,7 @@ class Optimiser {
   }
 
   ValueId add_rows(std::size_t i) {
-    std::vector<ValueId> operands = scalars_;
+    std::vector<ValueId> operands = scalars_at(rate_factor_of(options_, trained_.names[i]));
     operands.insert(operands.end(), {trained_.values[i], trained_.rows[i]->sums, trained_.rows[i]->places});
     std::vector<std::string> variables{trained_.names[i]};
     for (const std::string& state : state_names(options_, trained_.names[i])) {

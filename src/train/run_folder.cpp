@@ -99,6 +99,10 @@ void RunFolder::clear(const std::vector<fs::path>& still_read) const {
   for (const char* name : kOwnFiles) {
     if (holds(name)) own.push_back(path_ / name);
   }
+  std::error_code none;  // there need be no such folder
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_ / "tensorboard", none)) {
+    if (entry.path().filename().string().starts_with("events.out.tfevents.")) own.push_back(entry.path());
+  }
   for (const fs::path& read : still_read) {
     std::error_code ignored;
     const bool goes =

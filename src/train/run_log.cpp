@@ -8,10 +8,12 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
 #include "base/error.h"
 #include "io/output_file.h"
+#include "train/evaluation_json.h"
 
 namespace tessera::train {
 namespace {
@@ -35,7 +37,8 @@ std::string lines_up_to(const std::filesystem::path& path, std::int64_t step) {
   for (std::string line; std::getline(file, line);) {
     const auto entry = ordered_json::parse(line, nullptr, false);
     const bool counts = entry.is_object() && entry.contains("step") && entry["step"].is_number_integer();
-    if (!counts || entry.contains("precision")) continue;  // the last line of a training that ended
+    // The last lines of a training that ended.
+    if (!counts || entry.contains("precision") || entry.contains("weights")) continue;
     // An evaluation of the checkpoint's own step is made again.
     const std::int64_t last = entry.contains("learning_rate") ? step : step - 1;
     if (entry["step"].get<std::int64_t>() <= last) kept += line + "\n";
@@ -107,22 +110,21 @@ void RunLog::add(const StepReport& report) {
 
 void RunLog::add(const EvaluationReport& report) {
   ordered_json line{{"step", report.step}};
-  line["test_" + report.metric] = finite(report.value);
-  line["test_loss"] = finite(report.loss);
-  line["samples"] = report.samples;
-  line["skipped_samples"] = report.skipped_samples;
-  line["best"] = report.best;
-  write(line.dump());
+  add_evaluation(line, report);
+  if (report.data != "train") line["best"] = report.best;
+  if (report.of_best) line["weights"] = "best";
+  constexpr std::size_t kMostClasses = 100;
+  add_classes(line, report, kMostClasses);
+  write(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));  // names of classes may be any bytes
 }
 
 void RunLog::add(const TrainingResult& result, const std::string& precision) {
   ordered_json line{{"step", result.steps}, {"loss", finite(result.loss)}};
-  if (result.evaluation) {
-    line["test_" + result.evaluation->metric] = finite(result.evaluation->value);
-    line["test_loss"] = finite(result.evaluation->loss);
-  }
+  if (result.evaluation) add_evaluation(line, *result.evaluation);
+  if (result.test) add_evaluation(line, *result.test);
   if (result.best)
     line["best_step"] = result.best->step, line["best_" + result.best->metric] = finite(result.best->value);
+  if (result.best_test) line["best_test_" + result.best_test->metric] = finite(result.best_test->value);
   line["seconds"] = result.seconds;
   line["precision"] = precision;
   line["peak_rss_bytes"] = result.peak_rss_bytes;
@@ -131,6 +133,45 @@ void RunLog::add(const TrainingResult& result, const std::string& precision) {
   line["skipped_samples"] = result.skipped_samples;
   line["stopped_early"] = result.stopped_early;
   write(line.dump());
+}
+
+LoggedReports read_log(const std::filesystem::path& path, std::int64_t step) {
+  LoggedReports logged;
+  std::istringstream lines(std::filesystem::exists(path) ? lines_up_to(path, step) : "");
+  for (std::string line; std::getline(lines, line);) {
+    const auto entry = ordered_json::parse(line, nullptr, false);
+    const auto number = [&](const char* key) {
+      return entry.contains(key) && entry[key].is_number() ? entry[key].get<double>() : NAN;
+    };
+    const auto at = entry["step"].get<std::int64_t>();
+    if (entry.contains("learning_rate")) {
+      StepReport report;
+      report.step = at;
+      report.loss = number("loss");
+      report.learning_rate = number("learning_rate");
+      report.gradient_norm = number("gradient_norm");
+      report.samples_per_s = number("samples_per_s");
+      report.data_wait_share = number("data_wait_share");
+      logged.steps.push_back(report);
+      continue;
+    }
+    EvaluationReport report;
+    report.step = at;
+    for (const auto& [key, value] : entry.items()) {
+      const std::size_t end = key.find('_');
+      const std::string data = key.substr(0, end);
+      if (!value.is_number() || (data != "test" && data != "validation" && data != "train")) continue;
+      report.data = data;
+      const std::string metric = key.substr(end + 1);
+      if (metric == "loss") report.loss = value.get<double>();
+      report.metrics.emplace_back(metric, value.get<double>());
+    }
+    if (report.metrics.empty()) continue;
+    report.metric = report.metrics[0].first;
+    report.value = report.metrics[0].second;
+    logged.evaluations.push_back(std::move(report));
+  }
+  return logged;
 }
 
 }  // namespace tessera::train

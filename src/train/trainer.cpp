@@ -2,25 +2,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <future>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/peak_memory.h"
 #include "io/output_file.h"
-#include "tessera/train.h"
-#include "train/checkpoint.h"
 #include "train/data/column_graph.h"
 #include "train/data_faults.h"
 #include "train/diagnosis.h"
+#include "train/evaluation_json.h"
 #include "train/fake_quantisation.h"
 #include "train/memory_advice.h"
 #include "train/run_folder.h"
-#include "train/run_log.h"
 #include "train/schedule.h"
 #include "train/trained_model.h"
-#include "train/training_setup.h"
+#include "train/trainer_state.h"
 
 namespace tessera {
 
@@ -39,6 +35,7 @@ std::vector<fs::path> files_read(const TrainingConfig& config, const std::option
   std::vector<fs::path> files;
   for (const std::string& path :
        {config.model.file, config.data.train, config.data.test, config.data.train_labels, config.data.test_labels,
+        config.data.validation, config.data.validation_labels, config.model.weights,
         config.teacher ? config.teacher->net.file : "", config.teacher ? config.teacher->checkpoint : ""}) {
     if (!path.empty()) files.emplace_back(path);
   }
@@ -47,63 +44,6 @@ std::vector<fs::path> files_read(const TrainingConfig& config, const std::option
 }
 
 }  // namespace
-
-struct Trainer::State : TrainingSetup {
-  // The host of a device that computes beside it reads results only for the log.
-  State(const Model& model, TrainingConfig given)
-      : TrainingSetup(model, std::move(given)),
-        reads_every_step_(config.device == "cpu" || config.device == "reference") {}
-
-  TrainingResult run(const TrainingHooks& hooks);
-  void resume(const std::string& path);
-  EvaluationReport evaluate(const Cancellation* cancellation);
-  Model trained(const std::map<std::string, Tensor>& values) const;
-  std::map<std::string, Tensor> weights() const;
-  Checkpoint checkpoint() const;
-
-  Checkpoint at;  // where the training stands; its variables are those of the session
-  std::optional<EvaluationReport> last_evaluation;
-
- private:
-  struct Pending {
-    std::int64_t step = 0;
-    std::future<EvaluationReport> result;
-    std::optional<EvaluationReport> report;  // once it was logged
-    std::vector<StepReport> later;           // lines of steps behind it, which are logged after it
-  };
-
-  RunFolder open_output();
-  void step(const TrainingHooks& hooks, bool with_timings);
-  void run_once(const TrainingHooks& hooks, const NamedValues& inputs, const RunOptions& how, bool reads);
-  std::uint64_t seed_of_run() const;
-  std::int64_t counter(const char* name) const { return session->variables()->get(name).data<std::int64_t>()[0]; }
-  StepReport report();
-  void check_finite(const NamedValues& inputs, const DataPosition& position);
-  [[noreturn]] void fail_not_finite(const NamedValues& inputs, const DataPosition& position);
-  std::string fault_in_data(const DataPosition& position) const;
-  void log(const StepReport& report, const TrainingHooks& hooks);
-  void begin_evaluation(const TrainingHooks& hooks);
-  void end_evaluation(const TrainingHooks& hooks);
-  void log_evaluation(const TrainingHooks& hooks);
-  void save_checkpoint(const TrainingHooks& hooks);
-  bool is_due(std::int64_t every) const {
-    return at.step == steps || at.step % (every > 0 ? every : steps_per_epoch) == 0;
-  }
-  fs::path file(const std::string& name) const { return fs::path(config.output) / name; }
-
-  RunLog log_;
-  // Where the checkpoint lies that the training goes on from, and the step of the newest one there.
-  std::optional<fs::path> came_from_;
-  std::optional<std::int64_t> newest_step_;
-  std::optional<Pending> pending_;
-  double base_seconds_ = 0;  // of the parts before this one
-  SteadyClock::time_point begin_;
-  SteadyClock::time_point reported_;
-  std::int64_t reported_samples_ = 0, reported_wait_ns_ = 0, skipped_ = 0, reported_skipped_ = 0;
-  std::int64_t epoch_ = 0;  // of the last batch
-  double learning_rate_ = 0, gradient_norm_ = 0;
-  bool reads_every_step_;
-};
 
 std::map<std::string, Tensor> Trainer::State::weights() const {
   const VariableSnapshot snapshot = session->variables()->snapshot();
@@ -118,8 +58,11 @@ Model Trainer::State::trained(const std::map<std::string, Tensor>& values) const
   const Model model = config.compress
                           ? quantised_model(net, *config.compress, values, config.model.batch_norm == "frozen")
                           : with_weights(net, values);
-  if (!data.table) return model;
-  return Model(std::make_shared<const ir::Graph>(with_raw_columns(model.graph(), *data.table)));
+  const std::vector<std::string> names = data.train->class_names();
+  if (!data.table && names.empty()) return model;
+  ir::Graph graph = data.table ? with_raw_columns(model.graph(), *data.table) : model.graph();
+  if (!names.empty()) graph.metadata["property:class_names"] = class_names_text(names);
+  return Model(std::make_shared<const ir::Graph>(std::move(graph)));
 }
 
 Checkpoint Trainer::State::checkpoint() const {
@@ -155,19 +98,12 @@ RunFolder Trainer::State::open_output() {
   }
   log_ = at.step > 0 ? RunLog(file("log.jsonl"), at.step) : RunLog(file("log.jsonl"));
   if (at.step == 0) log_.add(data_summary());
+  if (config.tensorboard) tensorboard_ = TensorBoardLog(file("tensorboard"), at.step);
   if (!config.toml.empty()) io::write_text(file("config.toml"), config.toml);
   // Another run of this trainer goes on there.
   came_from_ = config.output;
   newest_step_ = newest_step_in(config.output);
   return folder;
-}
-
-EvaluationReport Trainer::State::evaluate(const Cancellation* cancellation) {
-  require(evaluator.has_value(), ErrorKind::invalid_argument,
-          "there are no test data; data.test or data.hold_out gives some");
-  EvaluationReport report = evaluator->run(weights(), cancellation);
-  report.step = at.step;
-  return report;
 }
 
 // Random operators draw other numbers in each run, and the same ones when training goes on from a checkpoint.
@@ -199,11 +135,12 @@ void Trainer::State::run_once(const TrainingHooks& hooks, const NamedValues& inp
 void Trainer::State::step(const TrainingHooks& hooks, bool with_timings) {
   if (pruner) pruner->before_step(at.step, *session);
   learning_rate_ = learning_rate_at(config.optimiser.learning_rate, config.optimiser.schedule, at.step, steps);
+  if (config.optimiser.schedule.name == "plateau") learning_rate_ *= at.plateau.share;
   NamedValues inputs;
   DataPosition position;
   for (std::int64_t i = 0; i < config.accumulate; ++i) {
     const Batch batch = loader->next();
-    if (targets) check_target(batch, binding.target, *targets, *loader);
+    for (const auto& [field, range] : target_ranges) check_target(batch, field, range, *loader);
     if (i == 0) position = batch.position;
     epoch_ = batch.position.epoch;
     inputs = inputs_of(binding, batch.fields);
@@ -296,61 +233,6 @@ StepReport Trainer::State::report() {
   return report;
 }
 
-// The evaluation of step s goes on beside the steps behind it. What depends on it (the best model, stopping early) is
-// decided when the next one begins, so that results do not depend on how fast it was.
-void Trainer::State::begin_evaluation(const TrainingHooks& hooks) {
-  end_evaluation(hooks);
-  if (!evaluator) return;
-  pending_.emplace();
-  pending_->step = at.step;
-  pending_->result = std::async(std::launch::async, [this, values = weights(), step = at.step] {
-    EvaluationReport report = evaluator->run(values);
-    report.step = step;
-    // The best net is one that has the sparsity that was asked for.
-    const bool counts = !pruner || pruner->is_complete(step);
-    const bool better = counts && (!at.best || is_better(report.metric, report.value, at.best->value));
-    report.best = better;
-    if (better && !config.output.empty()) trained(values).save(file("best.onnx"));
-    return report;
-  });
-}
-
-void Trainer::State::end_evaluation(const TrainingHooks& hooks) {
-  if (!pending_) return;
-  if (!pending_->report) log_evaluation(hooks);
-  const EvaluationReport report = *pending_->report;
-  pending_.reset();
-  last_evaluation = report;
-  if (report.best) at.best = report;
-  const bool counts = !pruner || pruner->is_complete(report.step);
-  at.evaluations_since_best = report.best || !counts ? 0 : at.evaluations_since_best + 1;
-}
-
-// Waits for the evaluation and logs it, and then the lines of the steps behind it.
-void Trainer::State::log_evaluation(const TrainingHooks& hooks) {
-  const std::vector<StepReport> later = std::exchange(pending_->later, {});
-  try {
-    pending_->report = pending_->result.get();
-  } catch (...) {
-    pending_.reset();
-    for (const StepReport& line : later) log(line, hooks);
-    throw;
-  }
-  log_.add(*pending_->report);
-  if (hooks.evaluation) hooks.evaluation(*pending_->report);
-  for (const StepReport& line : later) log(line, hooks);
-}
-
-void Trainer::State::log(const StepReport& report, const TrainingHooks& hooks) {
-  if (pending_ && !pending_->report) {
-    pending_->later.push_back(report);
-    if (pending_->result.wait_for(std::chrono::seconds(0)) == std::future_status::ready) log_evaluation(hooks);
-    return;
-  }
-  log_.add(report);
-  if (hooks.step) hooks.step(report);
-}
-
 void Trainer::State::save_checkpoint(const TrainingHooks& hooks) {
   if (config.output.empty()) return;
   // An evaluation that is still going on belongs to this checkpoint only where it is of this step: then whoever resumes
@@ -398,10 +280,11 @@ TrainingResult Trainer::State::run(const TrainingHooks& hooks) {
   result.interrupted = at.step < steps && !result.stopped_early;
   if (result.interrupted || result.stopped_early) save_checkpoint(hooks);
   end_evaluation(hooks);
-  if (evaluator && !result.interrupted && (!last_evaluation || last_evaluation->step != at.step)) {
+  if (!judging_data().empty() && !result.interrupted && (!last_evaluation || last_evaluation->step != at.step)) {
     begin_evaluation(hooks);
     end_evaluation(hooks);
   }
+  if (!result.interrupted) run_tests(hooks, result);
   result.loss = at.loss;
   result.steps = at.step;
   result.samples = at.samples;
@@ -433,11 +316,14 @@ Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 void Trainer::resume(const std::string& folder_or_file) {
   state_->resume(folder_or_file);
 }
+std::int64_t Trainer::step() const {
+  return state_->at.step;
+}
 TrainingResult Trainer::run(const TrainingHooks& hooks) {
   return state_->run(hooks);
 }
-EvaluationReport Trainer::evaluate() {
-  return state_->evaluate(nullptr);
+EvaluationReport Trainer::evaluate(const std::string& data) {
+  return state_->evaluate(data);
 }
 Model Trainer::model() const {
   return state_->trained(state_->weights());
@@ -446,7 +332,7 @@ void Trainer::save(const std::string& path) const {
   write_checkpoint(path, state_->checkpoint());
 }
 TrainedWeights Trainer::weights() const {
-  TrainedWeights weights{state_->parameters, state_->reasons, 0, state_->untrained};
+  TrainedWeights weights{state_->parameters, state_->reasons, 0, state_->untrained, state_->notes};
   for (const std::string& name : weights.names) weights.elements += state_->session->variable(name).elements();
   for (const std::string& name : state_->statistics) {
     if (state_->net.graph().find_value(name).valid()) weights.untrained.emplace_back(name, "a running statistic");

@@ -1,3 +1,4 @@
+// Length: one class whose members share the graph that they build.
 #include "train/training_graph.h"
 
 #include <algorithm>
@@ -34,7 +35,7 @@ class Step {
         trains_(trains),
         patterns_{options.frozen, options.trained},
         constants_(names_of_constants(graph)),
-        prediction_(find_prediction(graph)),
+        predictions_(find_predictions(graph)),
         graph_(prepared_model(std::move(graph), options, trains)),
         builder_(graph_) {}
 
@@ -45,9 +46,28 @@ class Step {
     // Quantised weights are multiplied as they are.
     if (options_.batch_norm == BatchNorm::frozen && !options_.compress) take_up_frozen_batch_norm(graph_);
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);
-    const Term loss(builder_, add_loss(prediction, false));
-    graph_.set_outputs({classes_first(prediction)});
-    name_output(loss.cast(DType::f32).id(), "loss");
+    std::vector<ValueId> outputs;
+    std::vector<std::size_t> places;  // of each loss's prediction among them
+    std::vector<Term> losses, counts;
+    for (const Objective& each : objectives()) {
+      const ValueId compared = losses.empty() ? prediction : output_of(losses.size());
+      const LossValues made = add_loss(compared, each, false);
+      const ValueId output = classes_first(compared, each.loss);
+      places.push_back(static_cast<std::size_t>(std::ranges::find(outputs, output) - outputs.begin()));
+      if (places.back() == outputs.size()) outputs.push_back(output);
+      losses.push_back(Term(builder_, made.loss).cast(DType::f32).unsqueeze({0}));
+      counts.push_back(Term(builder_, made.count).cast(DType::f32).unsqueeze({0}));
+    }
+    graph_.set_outputs(outputs);
+    for (const auto& [name, value] :
+         {std::pair{"losses", join_numbers(losses)}, {"loss_counts", join_numbers(counts)}}) {
+      std::string free = name;  // a name that the model has not
+      while (graph_.find_value(free).valid()) free += "_";
+      name_output(value, free.c_str());
+    }
+    TrainingGraph made = finish();
+    made.predictions = std::move(places);
+    return made;
     return finish();
   }
 
@@ -119,16 +139,35 @@ class Step {
     graph_.add_output(value);
   }
 
-  // Which of the model's outputs the loss compares.
-  std::size_t find_prediction(const ir::Graph& model) const {
+  static ValueId join_numbers(const std::vector<Term>& numbers) {
+    return numbers.size() == 1
+               ? numbers[0].id()
+               : numbers[0].combine("Concat", {numbers.begin() + 1, numbers.end()}, {{"axis", std::int64_t{0}}}).id();
+  }
+
+  std::vector<Objective> objectives() const {
+    std::vector<Objective> all{{options_.loss, options_.target_type, options_.target_dims}};
+    all.insert(all.end(), options_.further.begin(), options_.further.end());
+    return all;
+  }
+
+  ValueId output_of(std::size_t loss) const { return outputs_[predictions_[loss]]; }
+
+  // Which of the model's outputs each loss compares.
+  std::vector<std::size_t> find_predictions(const ir::Graph& model) const {
+    std::vector<std::size_t> found;
+    for (const Objective& each : objectives()) found.push_back(find_output(model, each.loss.prediction));
+    return found;
+  }
+
+  static std::size_t find_output(const ir::Graph& model, const std::string& name) {
     const auto& outputs = model.outputs();
     std::string names;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (model.value(outputs[i]).name == options_.loss.prediction) return i;
+      if (model.value(outputs[i]).name == name) return i;
       names += (names.empty() ? "'" : ", '") + model.value(outputs[i]).name + "'";
     }
-    require(options_.loss.prediction.empty(), ErrorKind::invalid_argument,
-            "the model has no output '{}'; its outputs are {}", options_.loss.prediction, names);
+    require(name.empty(), ErrorKind::invalid_argument, "the model has no output '{}'; its outputs are {}", name, names);
     require(outputs.size() == 1, ErrorKind::invalid_argument,
             "the model has {} outputs ({}); say which one the loss compares (loss.prediction)", outputs.size(), names);
     return 0;
@@ -145,7 +184,8 @@ class Step {
       add_statistics(std::move(made.state));
       observed_ = std::move(made.constants);
     }
-    return graph_.outputs()[prediction_];
+    outputs_ = graph_.outputs();
+    return output_of(0);
   }
 
   void add_statistics(std::vector<RunningStatistic> statistics) {
@@ -215,36 +255,51 @@ class Step {
     graph_.replace_uses(replacements);
   }
 
-  ValueId add_loss(ValueId prediction, bool mixup) {
-    const auto target = [&](const std::string& name) {
-      const Term given(builder_,
-                       graph_.add_input(name, ir::ValueType::tensor(options_.target_type, options_.target_dims)));
-      if (options_.target_type == DType::boolean) return given.cast(DType::f32).id();
-      return is_float(options_.target_type) ? given.id() : given.cast(DType::i64).id();
-    };
-    LossInputs inputs{prediction, target(options_.loss.target), {}, {}};
-    if (mixup) {
-      inputs.mixed_target = target(options_.loss.target + "_mixed");
-      const ir::Dims batch = options_.target_dims.empty() ? ir::Dims{} : ir::Dims{options_.target_dims[0]};
-      inputs.mix = graph_.add_input("mix", ir::ValueType::tensor(DType::f32, batch));
+  // The target of that name: an input of the model, or one that is added once.
+  ValueId add_target(const std::string& name, const Objective& objective) {
+    ValueId id;
+    for (const ValueId input : graph_.inputs()) {
+      if (graph_.value(input).name == name) id = input;
     }
-    return build_loss(builder_, inputs, options_.loss);
+    if (!id.valid()) id = graph_.add_input(name, ir::ValueType::tensor(objective.target_type, objective.target_dims));
+    const Term given(builder_, id);
+    if (given.dtype() == DType::boolean) return given.cast(DType::f32).id();
+    return is_float(given.dtype()) ? id : given.cast(DType::i64).id();
   }
 
   // The prediction as metrics take it where its shape does not say which axis the classes have: along axis 1.
-  ValueId classes_first(ValueId prediction) {
+  ValueId classes_first(ValueId prediction, const LossOptions& loss) {
     const Term scores(builder_, prediction);
-    if (options_.loss.class_axis >= 0 || scores.rank() < 3) return prediction;
+    if (loss.class_axis >= 0 || scores.rank() < 3) return prediction;
     std::vector<std::int64_t> order{0, scores.rank() - 1};
     for (std::int64_t axis = 1; axis + 1 < scores.rank(); ++axis) order.push_back(axis);
     return scores.transpose(order).id();
   }
 
-  // With what a teacher adds. Inputs are those of the model.
+  LossValues add_loss(ValueId prediction, const Objective& objective, bool mixup) {
+    LossInputs inputs{prediction, add_target(objective.loss.target, objective), {}, {}};
+    if (mixup) {
+      inputs.mixed_target = add_target(objective.loss.target + "_mixed", objective);
+      const ir::Dims& dims = objective.target_dims;
+      const ir::Dims batch = dims.empty() ? ir::Dims{} : ir::Dims{dims[0]};
+      inputs.mix = graph_.add_input("mix", ir::ValueType::tensor(DType::f32, batch));
+    }
+    return build_loss(builder_, inputs, objective.loss);
+  }
+
+  // The weighted sum of all losses, with what a teacher adds. Inputs are those of the model.
   ValueId add_whole_loss(ValueId prediction, const std::vector<ValueId>& inputs) {
-    const ValueId labels_loss = add_loss(prediction, options_.mixup);
-    if (!options_.teacher) return labels_loss;
-    return add_distillation(builder_, {inputs, prediction, labels_loss, options_.target_dims}, *options_.teacher);
+    std::optional<Term> sum;
+    std::size_t added = 0;
+    for (const Objective& each : objectives()) {
+      const ValueId output = sum ? output_of(added) : prediction;
+      Term loss(builder_, add_loss(output, each, options_.mixup).loss);
+      ++added;
+      if (each.loss.weight != 1) loss = loss * each.loss.weight;
+      sum = sum ? *sum + loss.cast(sum->dtype()) : loss;
+    }
+    if (!options_.teacher) return sum->id();
+    return add_distillation(builder_, {inputs, prediction, sum->id(), options_.target_dims}, *options_.teacher);
   }
 
   // --- backward ---
@@ -349,8 +404,9 @@ class Step {
   const TrainingGraphOptions& options_;
   bool trains_;
   WeightPatterns patterns_;
-  std::vector<std::string> constants_;  // names of the model's own
-  std::size_t prediction_;              // which of the outputs
+  std::vector<std::string> constants_;    // names of the model's own
+  std::vector<std::size_t> predictions_;  // which of the outputs each loss compares
+  std::vector<ValueId> outputs_;          // of the model
   ir::Graph graph_;
   ops::GraphBuilder builder_;
   std::vector<std::pair<std::string, std::string>> untrained_;

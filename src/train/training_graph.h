@@ -21,8 +21,16 @@ enum class BatchNorm : std::uint8_t {
   frozen,  // leave it as it is: statistics, scale and bias are constants
 };
 
+// A loss with the element type and the dimensions of its target, the batch included.
+struct Objective {
+  LossOptions loss;
+  DType target_type = DType::i64;
+  ir::Dims target_dims;
+};
+
 struct TrainingGraphOptions {
   LossOptions loss;
+  std::vector<Objective> further;  // losses that are added to it
   // Patterns of names of constants: those that stay, and those that are trained whatever the file says of them.
   std::vector<std::string> frozen, trained;
   double dropout = -1;  // the probability of each Dropout; below 0: as the model has it
@@ -42,10 +50,12 @@ struct TrainingGraphOptions {
   ir::Dims target_dims;  // with the batch dimension
 };
 
-// What the graph has beside the model's own inputs and outputs, TARGET being loss.target:
-//   inputs     TARGET (and TARGET_mixed, mix), of the type given; integers and bool are cast as the loss needs them;
+// What the graph has beside the model's own inputs and outputs, TARGET being the target of each loss:
+//   inputs     TARGET (and TARGET_mixed, mix), of the type given, unless the model has an input of that name, which is
+//              the target then; integers and bool are cast as the loss needs them;
 //              learning_rate: f32 []
-//   outputs    loss: f32 [], before scaling; gradient_norm: f32 [], before clipping; skipped: bool [], whether a
+//   outputs    loss: f32 [], before scaling, of several the weighted sum; gradient_norm: f32 [], before clipping;
+//   skipped: bool [], whether a
 //              gradient was not finite, so that the step changed no parameter
 //   variables  each parameter, by its name; NAME/first and NAME/second: the optimiser's state; NAME/average;
 //              NAME/gradient: what is accumulated; each running mean and variance of BatchNormalization, by its name,
@@ -62,7 +72,8 @@ struct TrainingGraph {
   std::vector<std::string> statistics;
   // Float32 constants of rank 1 or more that are no parameters, each with the reason.
   std::vector<std::pair<std::string, std::string>> untrained;
-  passes::RecomputeReport recompute;  // where it was asked for
+  passes::RecomputeReport recompute;          // where it was asked for
+  std::vector<std::size_t> predictions = {};  // of an evaluation graph: which output each loss compares
 };
 
 // From a graph whose types have been inferred, which may be in training or inference form. Float32 constants that are
@@ -71,8 +82,10 @@ struct TrainingGraph {
 // where nothing is left to train; unsupported, listing every node that has no gradient.
 TrainingGraph make_training_graph(const ir::Graph& model, const TrainingGraphOptions& options);
 
-// The same model and loss without the way back: the parameters and the running statistics are variables that nothing
-// updates, the outputs are the prediction and loss. Nothing drops. Its target has no mixup.
+// The same model and losses without the way back, without mixup of targets, and nothing drops: the parameters and the
+// running statistics are variables that nothing updates. The outputs are the prediction of each loss, each once; behind
+// them losses: f32 [K], those of a batch in the order of the options, and loss_counts: f32 [K], the sums of weights
+// that they are means over (LossValues).
 TrainingGraph make_evaluation_graph(const ir::Graph& model, const TrainingGraphOptions& options);
 
 // Throws Error(invalid_argument) for options out of range, as the two above do.

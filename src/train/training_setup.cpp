@@ -3,10 +3,15 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "models/models.h"
+#include "passes/find.h"
+#include "train/class_balance.h"
 #include "train/config.h"
+#include "train/initial_weights.h"
 #include "train/lift_weights.h"
 #include "train/modes.h"
+#include "train/new_head.h"
 #include "train/schedule.h"
 #include "train/separate_weights.h"
 
@@ -49,17 +54,75 @@ Model load_net(const NetOptions& options) {
   return Model(std::make_shared<const ir::Graph>(models::build_model(options.builder, build)));
 }
 
+namespace {
+
+// The net as it is trained, with the weights and the last layer that the options ask for. A weight of the old last
+// layer that fits the new one is taken, too.
+Model prepared_net(const Model& model, const TrainingConfig& config, std::vector<std::string>& notes) {
+  const NetOptions& options = config.model;
+  ir::Graph graph = separate_weights(lift_weights(inference_form(model.graph())));
+  std::map<std::string, Tensor> weights;
+  if (!options.weights.empty()) weights = read_weights(options.weights);
+  std::vector<std::string> taken = take_weights(graph, weights);
+  if (options.classes > 0) {
+    NewHead made = replace_head(std::move(graph), config.loss.prediction, options.classes, options.seed);
+    graph = std::move(made.graph);
+    notes.push_back(made.description);
+    std::map<std::string, Tensor> open = weights;
+    for (const std::string& name : taken) open.erase(name);
+    for (std::string& name : take_weights(graph, open)) taken.push_back(std::move(name));
+  }
+  if (!options.weights.empty()) notes.push_back(describe_taken(graph, weights, taken, options.weights));
+  return Model(std::make_shared<const ir::Graph>(std::move(graph)));
+}
+
+// Losses that take logits have the softmax, or the sigmoid, in them.
+void warn_of_activations(const ir::Graph& graph, const std::vector<LossOptions>& losses) {
+  for (const LossOptions& loss : losses) {
+    const bool of_classes = loss.name == "cross_entropy" || loss.name == "dice" || loss.name == "distillation";
+    if (!of_classes && loss.name != "bce" && loss.name != "focal") continue;
+    const char* activation = of_classes ? "Softmax" : "Sigmoid";
+    for (const ir::ValueId output : graph.outputs()) {
+      const std::string& name = graph.value(output).name;
+      if (!loss.prediction.empty() && loss.prediction != name) continue;
+      if (passes::producer_of(graph, passes::source_of(graph, output), activation) == nullptr) continue;
+      warn(
+          "the output '{}' is a {}, but the loss {} takes logits and applies it once more: train the net without that "
+          "last layer, or it learns slowly and its figures are wrong",
+          name, activation, loss.name);
+    }
+  }
+}
+
+}  // namespace
+
 TrainingSetup::TrainingSetup(const Model& model, TrainingConfig given)
-    : config(std::move(given)),
-      net(std::make_shared<const ir::Graph>(separate_weights(lift_weights(inference_form(model.graph()))))) {
+    : config(std::move(given)), net(prepared_net(model, config, notes)) {
   check_config(config);
   require((config.epochs > 0) != (config.steps > 0), ErrorKind::invalid_argument,
           "the length of the training is given by either train.epochs or train.steps");
   check_schedule(config.optimiser.schedule);
-  if (config.metric.empty()) config.metric = default_metric(config.loss.name);
+  if (config.metric.empty())
+    config.metric = config.metrics.empty() ? default_metric(config.loss.name) : config.metrics.front();
+  metrics = {config.metric};
+  for (const std::string& each : config.metrics) {
+    if (std::ranges::find(metrics, each) == metrics.end()) metrics.push_back(each);
+  }
   data = open_data(config.data);
   bind_data();
   make_sessions();
+}
+
+// Balanced weights become numbers.
+void TrainingSetup::balance_losses() {
+  for (LossOptions& loss : losses) {
+    require(loss.weight > 0, ErrorKind::invalid_argument, "the weight of the loss {} is {}, expected a positive number",
+            loss.name, loss.weight);
+    if (loss.balanced_classes) loss.class_weights = balanced_class_weights(*data.train, loss.target, loss.ignore_index);
+    if (loss.balanced_positives) loss.pos_weight = balanced_pos_weight(*data.train, loss.target);
+  }
+  require(losses.size() == 1 || config.data.mixup == 0, ErrorKind::invalid_argument,
+          "data.mixup mixes the targets of one loss, but there are {}", losses.size());
 }
 
 LoaderOptions TrainingSetup::loader_options() const {
@@ -70,6 +133,16 @@ LoaderOptions TrainingSetup::loader_options() const {
   options.workers = config.data.workers;
   options.batch_multiplier = config.data.batch_multiplier;
   options.mixup = config.data.mixup;
+  const std::string& sampling = config.data.sampling;
+  require(sampling == "once" || config.data.shuffle, ErrorKind::invalid_argument,
+          "data.sampling = \"{}\" draws samples at random, but data.shuffle is false", sampling);
+  require((sampling == "weighted") == !config.data.sampling_weights.empty(), ErrorKind::invalid_argument,
+          "data.sampling is \"{}\" and data.sampling_weights is '{}': \"weighted\" needs the field of the weights, and "
+          "nothing else takes one",
+          sampling, config.data.sampling_weights);
+  if (sampling == "balanced")
+    options.weights = balanced_sample_weights(*data.train, config.loss.target, config.loss.ignore_index);
+  if (sampling == "weighted") options.weights = sample_weights(*data.train, config.data.sampling_weights);
   return options;
 }
 
@@ -95,27 +168,47 @@ DataSummary TrainingSetup::data_summary() const {
 
 void TrainingSetup::bind_data() {
   const ir::Graph& graph = net.graph();
-  const auto& raw = data.train->fields();
-  if (std::ranges::find(raw, config.loss.target, &Field::name) != raw.end()) {
-    const Binding fed = bind_fields(graph, raw, config.loss.target);
-    data.train = converted(data.train, forms_of(graph, fed, raw, config.loss));
-    if (data.test) {
-      check_test_fields(graph, fed, data.test->fields());
-      data.test = converted(data.test, forms_of(graph, fed, data.test->fields(), config.loss));
+  std::vector<std::string> targets{config.loss.target};
+  for (const LossOptions& loss : config.further_losses) targets.push_back(loss.target);
+  const auto for_net = [&](std::vector<Field> fields) {
+    if (config.data.sampling == "weighted")
+      std::erase_if(fields, [&](const Field& field) { return field.name == config.data.sampling_weights; });
+    return fields;
+  };
+  losses = {config.loss};
+  losses.insert(losses.end(), config.further_losses.begin(), config.further_losses.end());
+  const std::vector<Field> raw = for_net(data.train->fields());
+  const bool are_raw = std::ranges::all_of(
+      targets, [&](const std::string& each) { return std::ranges::find(raw, each, &Field::name) != raw.end(); });
+  if (are_raw) {
+    const Binding fed = bind_fields(graph, raw, targets);
+    data.train = converted(data.train, forms_of(graph, fed, raw, losses));
+    for (auto* other : {&data.test, &data.validation}) {
+      if (!*other) continue;
+      check_test_fields(graph, fed, (*other)->fields());
+      *other = converted(*other, forms_of(graph, fed, (*other)->fields(), losses));
     }
   }
+  balance_losses();
+  warn_of_activations(graph, losses);
   loader.emplace(data.train, transforms_of(config.data.prepare, config.data.augment), loader_options());
-  std::vector<Field> fields = loader->fields();
+  std::vector<Field> fields = for_net(loader->fields());
   if (config.data.mixup > 0)
     std::erase_if(
         fields, [&](const Field& field) { return field.name == config.loss.target + "_mixed" || field.name == "mix"; });
-  binding = bind_fields(graph, fields, config.loss.target);
+  binding = bind_fields(graph, fields, targets);
   check_shapes(graph, binding, fields, config.data.batch);
-  const Field& target = *std::ranges::find(fields, config.loss.target, &Field::name);
-  targets = target_range(graph, config.loss, target.shape);
-  graph_options.target_type = target.dtype;
-  graph_options.target_dims = {ir::Dim(config.data.batch)};
-  for (const std::int64_t size : target.shape) graph_options.target_dims.emplace_back(size);
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const Field& target = *std::ranges::find(fields, losses[i].target, &Field::name);
+    if (const auto range = target_range(graph, losses[i], target.shape))
+      target_ranges.try_emplace(losses[i].target, *range);
+    Objective objective{losses[i], target.dtype, {ir::Dim(config.data.batch)}};
+    for (const std::int64_t size : target.shape) objective.target_dims.emplace_back(size);
+    if (i > 0) graph_options.further.push_back(objective);
+    else
+      graph_options.loss = objective.loss, graph_options.target_type = objective.target_type,
+      graph_options.target_dims = objective.target_dims;
+  }
 }
 
 // The net, or another one whose inputs that have names of the net's take the same data. An only input needs no name.
@@ -146,7 +239,6 @@ SessionOptions TrainingSetup::session_options() const {
 }
 
 void TrainingSetup::make_sessions() {
-  graph_options.loss = config.loss;
   graph_options.frozen = config.model.frozen;
   graph_options.trained = config.model.trained;
   graph_options.dropout = config.model.dropout;
@@ -180,35 +272,58 @@ void TrainingSetup::make_sessions() {
   }
   step_model.emplace(std::make_shared<const ir::Graph>(std::move(made.graph)));
   session.emplace(*step_model, session_options());
-  if (!data.test) return;
-  TrainingGraphOptions of_any_batch = graph_options;
-  of_any_batch.target_dims[0] = batch_of(net.graph());
-  TrainingGraph evaluation = make_evaluation_graph(net.graph(), of_any_batch);
-  const EvaluatorOptions options{config.loss,
-                                 config.metric,
-                                 session_options(),
-                                 config.data.batch,
-                                 std::min(1, config.data.workers),
-                                 batch_of(net.graph()).is_known(),
-                                 targets};
-  evaluator.emplace(Model(std::make_shared<const ir::Graph>(std::move(evaluation.graph))), binding, data.test,
-                    transforms_of(config.data.prepare, {}), options);
+  for (const char* name : {"validation", "test"}) {
+    if (has_data(name)) evaluator_of(name);
+  }
+}
+
+std::shared_ptr<const Dataset> TrainingSetup::data_of(const std::string& name) const {
+  require(name == "test" || name == "validation" || name == "train", ErrorKind::invalid_argument,
+          "there are no data '{}' to evaluate; there are test, validation and train", name);
+  return name == "test" ? data.test : name == "validation" ? data.validation : data.train;
+}
+
+Evaluator& TrainingSetup::evaluator_of(const std::string& name) {
+  std::unique_ptr<Evaluator>& evaluator = evaluators_[name];
+  if (evaluator) return *evaluator;
+  const std::shared_ptr<const Dataset> samples = data_of(name);
+  require(samples != nullptr, ErrorKind::invalid_argument, "there are no {} data; data.{} or data.{} gives some", name,
+          name, name == "test" ? "hold_out" : "validation_share");
+  const ir::Dim batch = batch_of(net.graph());
+  if (!evaluation_model_) {
+    TrainingGraphOptions of_any_batch = graph_options;
+    of_any_batch.target_dims[0] = batch;
+    for (Objective& objective : of_any_batch.further) objective.target_dims[0] = batch;
+    TrainingGraph evaluation = make_evaluation_graph(net.graph(), of_any_batch);
+    predictions_ = std::move(evaluation.predictions);
+    evaluation_model_.emplace(std::make_shared<const ir::Graph>(std::move(evaluation.graph)));
+  }
+  const EvaluatorOptions options{
+      losses,           metrics, session_options(), config.data.batch, std::min(1, config.data.workers),
+      batch.is_known(), name,    target_ranges,     predictions_};
+  evaluator = std::make_unique<Evaluator>(*evaluation_model_, binding, samples, transforms_of(config.data.prepare, {}),
+                                          options);
   check_test_fields(net.graph(), binding, evaluator->fields());
   check_shapes(net.graph(), binding, evaluator->fields(), config.data.batch);
-  const Shape& learnt = field_named(loader->fields(), config.loss.target).shape;
-  const Shape& tested = field_named(evaluator->fields(), config.loss.target).shape;
-  require(learnt == tested, ErrorKind::invalid_argument,
-          "the field '{}' of a sample is {} in the test data, but {} in the training data", config.loss.target,
-          to_string(tested), to_string(learnt));
   const Model sized = sized_net();
-  const ir::ValueInfo* prediction = prediction_of(sized.graph(), config.loss);
-  const std::optional<ir::Dims> dims = prediction == nullptr ? std::nullopt : prediction->type.dims;
-  if (!dims || !std::ranges::all_of(*dims, &ir::Dim::is_known)) return;
-  Shape shape;
-  for (const ir::Dim& dim : *dims) shape.push_back(dim.value());
-  // As the evaluation graph gives it to metrics.
-  if (config.loss.class_axis < 0 && shape.size() > 2) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
-  evaluator->check_metric(shape);
+  std::vector<Shape> shapes;  // of the predictions for the losses
+  for (const LossOptions& loss : losses) {
+    const Shape& learnt = field_named(loader->fields(), loss.target).shape;
+    const Shape& tested = field_named(evaluator->fields(), loss.target).shape;
+    require(learnt == tested, ErrorKind::invalid_argument,
+            "the field '{}' of a sample is {} in the {} data, but {} in the training data", loss.target,
+            to_string(tested), name, to_string(learnt));
+    const ir::ValueInfo* prediction = prediction_of(sized.graph(), loss);
+    const std::optional<ir::Dims> dims = prediction == nullptr ? std::nullopt : prediction->type.dims;
+    shapes.emplace_back();
+    if (!dims || !std::ranges::all_of(*dims, &ir::Dim::is_known)) continue;
+    Shape& shape = shapes.back();
+    for (const ir::Dim& dim : *dims) shape.push_back(dim.value());
+    // As the evaluation graph gives it to metrics.
+    if (loss.class_axis < 0 && shape.size() > 2) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  }
+  evaluator->check_metrics(shapes);
+  return *evaluator;
 }
 
 }  // namespace tessera::train

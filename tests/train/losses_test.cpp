@@ -30,7 +30,7 @@ LossGraph make(const Tensor& prediction, const Tensor& target, const LossOptions
   const ir::ValueId x =
       result.graph.add_input("x", ir::ValueType::tensor(prediction.dtype(), dims_of(prediction.shape())));
   const ir::ValueId y = result.graph.add_input("y", ir::ValueType::tensor(target.dtype(), dims_of(target.shape())));
-  result.loss = build_loss(builder, {x, y, {}, {}}, options);
+  result.loss = build_loss(builder, {x, y, {}, {}}, options).loss;
   if (differentiate) {
     const ir::ValueId xs[] = {x};
     result.gradient = passes::build_gradients(result.graph, result.loss, xs)[0];
@@ -91,6 +91,33 @@ TEST(CrossEntropy, SmoothsLabels) {
     expected += (0.9 * log_likelihood(s + 3 * n, 3, 1, n) + 0.1 * all) / 2;
   }
   expect_loss(x, Tensor::from<std::int64_t>({2}, {0, 1}), {.label_smoothing = 0.1}, expected);
+}
+
+const Tensor kScores = Tensor::from<double>({4, 3}, {1, -2, 0.5, 0.25, 1.5, -1, 2, 0, 1, -0.5, 0.75, 1.25});
+
+// The figures are those of torch.nn.functional.cross_entropy.
+TEST(CrossEntropy, WeighsClasses) {
+  const Tensor y = Tensor::from<std::int64_t>({4}, {2, 0, -100, 1});
+  expect_loss(kScores, y, {.class_weights = {0.5, 2, 3}}, 1.081681834321445);
+  expect_loss(kScores, y, {.label_smoothing = 0.1, .class_weights = {0.5, 2, 3}}, 1.1260796649737657);
+  // Labels of weight 0 alone.
+  EXPECT_EQ(value_of(make(kScores, Tensor::from<std::int64_t>({4}, {0, 0, 0, 0}), {.class_weights = {0, 1, 1}}),
+                     kScores, Tensor::from<std::int64_t>({4}, {0, 0, 0, 0})),
+            0);
+  // A position of a text or an image has a label each; classes are along axis 1 or the last one.
+  const Tensor first = Tensor::from<double>({1, 3, 2}, {1, 0.25, -2, 1.5, 0.5, -1}),
+               last = Tensor::from<double>({1, 2, 3}, {1, -2, 0.5, 0.25, 1.5, -1});
+  const double* s = kScores.data<double>();
+  const double expected = (3 * log_likelihood(s, 3, 1, 2) + 0.5 * log_likelihood(s + 3, 3, 1, 0)) / 3.5;
+  for (const Tensor& x : {first, last})
+    expect_loss(x, Tensor::from<std::int64_t>({1, 2}, {2, 0}), {.class_weights = {0.5, 2, 3}}, expected);
+}
+
+// The figures are those of torch.nn.functional.binary_cross_entropy_with_logits.
+TEST(BinaryCrossEntropy, WeighsPositiveTargets) {
+  const Tensor y = Tensor::from<double>({4, 3}, {1, 0, 1, 0, 0, 1, 1, 1, 0, 0, 1, 0});
+  expect_loss(kScores, y, {.name = "bce", .pos_weight = {2.5}}, 1.1843679045236832);
+  expect_loss(kScores, y, {.name = "bce", .pos_weight = {0.5, 2, 4}}, 1.2894195309476566);
 }
 
 TEST(CrossEntropy, TakesClassesAlongAxis1OrTheLast) {
@@ -156,6 +183,12 @@ TEST(Errors, OfRegression) {
   expect_loss(x, y, {.name = "l1"}, (0.5 + 2.5 + 0.2 + 3) / 4);
   expect_loss(x, y, {.name = "smooth_l1"}, (0.125 + 2 + 0.02 + 2.5) / 4);
   expect_loss(x, y, {.name = "smooth_l1", .beta = 2}, (0.0625 + 1.5 + 0.01 + 2) / 4);
+}
+
+// The figure is that of torch.nn.functional.huber_loss.
+TEST(Errors, OfHuberAreLinearBeyondDelta) {
+  const Tensor x = Tensor::from<double>({4}, {0.5, 3, -1, 0}), y = Tensor::from<double>({4}, {0, 0, 0, 0.25});
+  expect_loss(x, y, {.name = "huber", .delta = 2}, (0.125 + 2 * (3 - 1) + 0.5 + 0.03125) / 4);
 }
 
 TEST(Focal, WeighsHardExamples) {
@@ -261,7 +294,7 @@ TEST(Losses, MixTwoTargets) {
     return graph.add_input(name, ir::ValueType::tensor(tensor.dtype(), dims_of(tensor.shape())));
   };
   const LossInputs inputs{input("x", x), input("y", y), input("mixed", mixed), input("mix", mix)};
-  const ir::ValueId loss = build_loss(builder, inputs, {});
+  const ir::ValueId loss = build_loss(builder, inputs, {}).loss;
   const std::vector<Value> values = test::evaluate_graph(graph, {{"x", x}, {"y", y}, {"mixed", mixed}, {"mix", mix}});
   const double* s = x.data<double>();
   const double expected =
@@ -278,6 +311,12 @@ TEST(Losses, SayWhatDoesNotFit) {
   refuses(x, Tensor(DType::i64, {3}), {}, "labels [3] do not fit a prediction [2, 3]");
   refuses(x, labels, {.label_smoothing = 1}, "label_smoothing is 1");
   refuses(x, Tensor(DType::f32, {2, 4}), {.name = "mse"}, "the prediction [2, 3] and the target [2, 4] differ");
+  refuses(x, labels, {.class_weights = {1, 2}}, "class_weights has 2 numbers, but the prediction [2, 3] has 3 classes");
+  refuses(x, labels, {.class_weights = {1, 2, -1}}, "class_weights has -1, expected numbers of at least 0");
+  refuses(x, x, {.name = "mse", .class_weights = {1, 2, 3}}, "class_weights are for cross_entropy, not for mse");
+  refuses(x, x, {.name = "bce", .pos_weight = {1, 2}},
+          "pos_weight has 2 numbers, expected one, or one for each position");
+  refuses(x, labels, {.pos_weight = {2}}, "pos_weight is for bce, not for cross_entropy");
   refuses(x, x, {.name = "smooth_l1", .beta = 0}, "beta of smooth_l1 is 0");
   refuses(x, x, {.name = "distillation", .temperature = 0}, "the temperature of the distillation is 0");
 }

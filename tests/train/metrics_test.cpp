@@ -84,6 +84,34 @@ TEST(Metrics, OneScoreBelongsToThePositiveClass) {
   EXPECT_DOUBLE_EQ(value_of("f1", scores, targets), 4.0 / 6);
 }
 
+// The figures are scikit-learn's: roc_auc_score with multi_class="ovr", and precision_recall_fscore_support.
+TEST(Metrics, OfSeveralClassesAreMeansOverThem) {
+  const Tensor logits = Tensor::from<float>({6, 3}, {1, -2, 0.5, 0.25, 1.5, -1, 2, 0, 1,  //
+                                                     -0.5, 0.75, 1.25, 0.5, 0.5, 3, 1, 2, 0});
+  const Tensor labels = Tensor::from<std::int64_t>({6}, {0, 1, 2, 2, 2, 0});
+  EXPECT_NEAR(value_of("auc", logits, labels), 0.8796296296296297, 1e-7);
+  EXPECT_NEAR(value_of("precision", logits, labels), 0.6666666666666666, 1e-12);
+  EXPECT_NEAR(value_of("recall", logits, labels), 0.7222222222222222, 1e-12);
+  EXPECT_NEAR(value_of("f1", logits, labels), 0.6555555555555556, 1e-12);
+}
+
+// The figures are those of scikit-learn's r2_score and so on.
+TEST(Metrics, OfNumbersAreMeansOverOutputs) {
+  const Tensor target = Tensor::from<float>({4, 2}, {1, 2, 3, 4, 5, 7, -2, 0});
+  const Tensor prediction = Tensor::from<float>({4, 2}, {1.5, 2, 2.5, 5, 5, 6, -1, 1});
+  EXPECT_NEAR(value_of("r2", prediction, target), 0.9158878504672897, 1e-12);
+  EXPECT_NEAR(value_of("mae", prediction, target), 0.625, 1e-12);
+  EXPECT_NEAR(value_of("mse", prediction, target), 0.5625, 1e-12);
+  EXPECT_NEAR(value_of("rmse", prediction, target), 0.7391989197401165, 1e-12);
+  const Tensor column = Tensor::from<float>({2, 1}, {3, 3}), row = Tensor::from<float>({2}, {3, 3});
+  EXPECT_EQ(value_of("r2", column, row), 1);
+  EXPECT_EQ(value_of("r2", Tensor::from<float>({2}, {3, 4}), row), 0);
+  EXPECT_FALSE(larger_is_better("rmse"));
+  EXPECT_TRUE(larger_is_better("r2"));
+  expect_error_containing(ErrorKind::invalid_argument, "the prediction [4, 2] and the target [2] differ in shape",
+                          [&] { value_of("mae", prediction, row); });
+}
+
 TEST(Metrics, ReadHalfPrecision) {
   const Tensor logits = Tensor::from<bf16_t>({1, 2}, {bf16_t{0x3f80}, bf16_t{0xbf80}});  // 1, −1
   EXPECT_DOUBLE_EQ(value_of("accuracy", logits, Tensor::from<std::int64_t>({1}, {0})), 1.0);
@@ -92,16 +120,15 @@ TEST(Metrics, ReadHalfPrecision) {
 
 TEST(Metrics, RefuseWhatDoesNotFit) {
   expect_error_containing(ErrorKind::invalid_argument,
-                          "unknown metric 'recall'; there are accuracy, top_k, auc, f1, perplexity, mean_iou, and loss",
-                          [] { make_metric("recall"); });
+                          "unknown metric 'kappa'; there are accuracy, top_k, auc, precision, recall, f1, perplexity, "
+                          "mean_iou, r2, mae, mse, rmse, and loss",
+                          [] { make_metric("kappa"); });
   expect_error_containing(ErrorKind::invalid_argument, "metric 'top_k': expected top_k:K",
                           [] { make_metric("top_k"); });
   expect_error_containing(ErrorKind::invalid_argument, "labels [3] do not fit a prediction [4, 3]",
                           [] { value_of("accuracy", kLogits, Tensor::from<std::int64_t>({3}, {0, 1, 2})); });
   expect_error_containing(ErrorKind::invalid_argument, "the label 3 is no class: there are 3",
                           [] { value_of("accuracy", kLogits, Tensor::from<std::int64_t>({4}, {0, 1, 2, 3})); });
-  expect_error_containing(ErrorKind::invalid_argument, "auc: the target [4] does not fit one score a sample, [4, 3]",
-                          [] { value_of("auc", kLogits, kLabels); });
   EXPECT_TRUE(larger_is_better("auc"));
   EXPECT_FALSE(larger_is_better("perplexity"));
 }

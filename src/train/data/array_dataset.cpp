@@ -39,6 +39,12 @@ class ArrayDataset final : public Dataset {
     }
   }
 
+  void read_field(std::int64_t index, std::size_t field, std::byte* to) const override {
+    const std::int64_t bytes = fields_[field].bytes();
+    const auto* from = static_cast<const std::byte*>(arrays_[field].raw()) + index * bytes;
+    if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  }
+
   std::string describe(std::int64_t index) const override { return fmt::format("{} sample {}", source_, index); }
 
   std::int64_t memory_bytes() const override {

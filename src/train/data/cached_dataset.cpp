@@ -27,6 +27,9 @@ class CachedDataset : public Dataset {
   std::int64_t size() const override { return data_->size(); }
   std::string describe(std::int64_t index) const override { return data_->describe(index); }
   std::vector<std::string> class_names() const override { return data_->class_names(); }
+  void read_field(std::int64_t index, std::size_t field, std::byte* to) const override {
+    data_->read_field(index, field, to);
+  }
   std::vector<std::pair<std::int64_t, std::string>> unreadable() const override { return data_->unreadable(); }
 
  protected:

@@ -33,6 +33,14 @@ class ConvertedDataset final : public Dataset {
   std::vector<std::string> class_names() const override { return data_->class_names(); }
   std::int64_t memory_bytes() const override { return data_->memory_bytes(); }
 
+  void read_field(std::int64_t index, std::size_t i, std::byte* to) const override {
+    const Field& given = data_->fields()[i];
+    if (given.dtype == fields_[i].dtype) return data_->read_field(index, i, to);
+    std::vector<std::byte> scratch(static_cast<std::size_t>(given.bytes()));
+    data_->read_field(index, i, scratch.data());
+    convert(i, scratch.data(), to);
+  }
+
   void read(std::int64_t index, std::span<std::byte* const> to) const override {
     const std::vector<Field>& given = data_->fields();
     std::vector<std::vector<std::byte>> scratch(fields_.size());
@@ -44,19 +52,21 @@ class ConvertedDataset final : public Dataset {
     }
     data_->read(index, buffers);
     for (std::size_t i = 0; i < fields_.size(); ++i) {
-      const DType from = given[i].dtype, target = fields_[i].dtype;
-      if (from == target) continue;
-      const std::int64_t fault =
-          convert_elements(from, buffers[i], target, to[i], element_count(fields_[i].shape), scales_bytes_[i]);
-      if (fault < 0) continue;
-      throw DataFault(
-          ErrorKind::invalid_argument,
-          fmt::format("the field '{}' is {} and holds {}, but is needed as {}, which cannot hold that", fields_[i].name,
-                      name_of(from), element_text(from, buffers[i], fault), name_of(target)));
+      if (given[i].dtype != fields_[i].dtype) convert(i, buffers[i], to[i]);
     }
   }
 
  private:
+  void convert(std::size_t i, const std::byte* elements, std::byte* to) const {
+    const DType from = data_->fields()[i].dtype, target = fields_[i].dtype;
+    const std::int64_t fault =
+        convert_elements(from, elements, target, to, element_count(fields_[i].shape), scales_bytes_[i]);
+    if (fault < 0) return;
+    throw DataFault(ErrorKind::invalid_argument,
+                    fmt::format("the field '{}' is {} and holds {}, but is needed as {}, which cannot hold that",
+                                fields_[i].name, name_of(from), element_text(from, elements, fault), name_of(target)));
+  }
+
   std::shared_ptr<const Dataset> data_;
   std::vector<Field> fields_;
   std::vector<bool> scales_bytes_;

@@ -25,6 +25,9 @@ class Subset final : public Dataset {
   const std::vector<Field>& fields() const override { return data_->fields(); }
   std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
   void read(std::int64_t index, std::span<std::byte* const> to) const override { data_->read(at(index), to); }
+  void read_field(std::int64_t index, std::size_t field, std::byte* to) const override {
+    data_->read_field(at(index), field, to);
+  }
   std::string describe(std::int64_t index) const override { return data_->describe(at(index)); }
   std::vector<std::string> class_names() const override { return data_->class_names(); }
   std::vector<std::pair<std::int64_t, std::string>> unreadable() const override {
@@ -76,8 +79,10 @@ class Opener {
  public:
   Opener(const TrainingData& options, DataSource& source) : options_(options), source_(source) {}
 
-  std::unique_ptr<Dataset> open(const std::string& path, const std::string& labels, bool is_test) {
-    require(fs::exists(path), ErrorKind::not_found, "data.{}: there is no '{}'", is_test ? "test" : "train", path);
+  // `key`: "train", "validation" or "test".
+  std::unique_ptr<Dataset> open(const std::string& path, const std::string& labels, const std::string& key) {
+    const bool is_test = key != "train";
+    require(fs::exists(path), ErrorKind::not_found, "data.{}: there is no '{}'", key, path);
     switch (kind_of(path)) {
       case DataKind::cifar:
         return open_cifar_dataset(path, is_test);
@@ -95,7 +100,7 @@ class Opener {
     require(
         !labels.empty(), ErrorKind::invalid_argument,
         "data.{}: '{}' is no .npz, .csv, .tsv or .txt file and no folder; of an IDX file {}_labels must be given too",
-        is_test ? "test" : "train", path, is_test ? "test" : "train");
+        key, path, key);
     return open_idx_dataset(path, labels);
   }
 
@@ -151,6 +156,11 @@ void check_used(const TrainingData& data) {
   const bool has_test = !data.test.empty() || !data.test_arrays.empty() || data.test_source.has_value();
   require(data.hold_out == 0 || !has_test, ErrorKind::invalid_argument,
           "data.hold_out is {}, but there are test data too (data.test); leave out one of the two", data.hold_out);
+  const bool has_validation =
+      !data.validation.empty() || !data.validation_arrays.empty() || data.validation_source.has_value();
+  require(data.validation_share == 0 || !has_validation, ErrorKind::invalid_argument,
+          "data.validation_share is {}, but there are validation data too (data.validation); leave out one of the two",
+          data.validation_share);
   require((data.height > 0) == (data.width > 0), ErrorKind::invalid_argument,
           "data.height is {} and data.width {}; expected both, or neither for the size of the first picture",
           data.height, data.width);
@@ -178,18 +188,29 @@ void check_used(const TrainingData& data) {
   check(!data.train_labels.empty(), "train_labels", DataKind::idx, "IDX files");
 }
 
-// The same samples whatever the seed of the training is, so that results of several seeds can be compared.
-void hold_out(DataSource& source, double share) {
+// The same samples whatever the seed of the training is, so that results of several seeds can be compared. The test
+// data are the last ones of the order, the validation data those before them.
+void hold_out(DataSource& source, double test_share, double validation_share) {
   const std::int64_t size = source.train->size();
-  const auto held = static_cast<std::int64_t>(static_cast<double>(size) * share + 0.5);
-  require(held > 0 && held < size, ErrorKind::invalid_argument,
-          "data.hold_out: {} of {} samples leaves nothing to train or to test", share, size);
+  const auto part = [&](const char* name, double share) {
+    const auto held = static_cast<std::int64_t>(static_cast<double>(size) * share + 0.5);
+    require(share == 0 || (held > 0 && held < size), ErrorKind::invalid_argument,
+            "data.{}: {} of {} samples leaves nothing to train or to test", name, share, size);
+    return held;
+  };
+  const std::int64_t tested = part("hold_out", test_share), validated = part("validation_share", validation_share);
+  require(tested + validated < size, ErrorKind::invalid_argument,
+          "data.hold_out and data.validation_share take all {} samples: {} and {}", size, tested, validated);
   std::vector<std::int64_t> order = epoch_order(size, true, 0, 0);
-  std::vector<std::int64_t> test(order.end() - held, order.end());
-  order.resize(order.size() - static_cast<std::size_t>(held));
+  const auto take = [&](std::int64_t count) {
+    std::vector<std::int64_t> samples(order.end() - count, order.end());
+    order.resize(order.size() - static_cast<std::size_t>(count));
+    std::ranges::sort(samples);
+    return std::make_shared<Subset>(source.train, std::move(samples));
+  };
+  if (tested > 0) source.test = take(tested);
+  if (validated > 0) source.validation = take(validated);
   std::ranges::sort(order);
-  std::ranges::sort(test);
-  source.test = std::make_shared<Subset>(source.train, std::move(test));
   source.train = std::make_shared<Subset>(std::move(source.train), std::move(order));
 }
 
@@ -207,14 +228,23 @@ DataSource open_data(const TrainingData& data) {
   Opener opener(data, source);
   if (!data.train_arrays.empty()) source.train = make_array_dataset(data.train_arrays, "the training data");
   else if (data.train_source) source.train = made_by(*data.train_source, "the training source");
-  else if (!data.train.empty()) source.train = opener.open(data.train, data.train_labels, false);
+  else if (!data.train.empty()) source.train = opener.open(data.train, data.train_labels, "train");
   else fail(ErrorKind::invalid_argument, "data.train is missing: the file or folder to learn from");
   if (!data.test_arrays.empty()) source.test = make_array_dataset(data.test_arrays, "the test data");
   else if (data.test_source) source.test = made_by(*data.test_source, "the test source");
-  else if (!data.test.empty()) source.test = opener.open(data.test, data.test_labels, true);
-  else if (data.hold_out > 0) hold_out(source, data.hold_out);
-  else if (fs::is_directory(data.train) && is_cifar(data.train)) source.test = open_cifar_dataset(data.train, true);
+  else if (!data.test.empty()) source.test = opener.open(data.test, data.test_labels, "test");
+  else if (data.hold_out == 0 && fs::is_directory(data.train) && is_cifar(data.train))
+    source.test = open_cifar_dataset(data.train, true);
+  if (!data.validation_arrays.empty())
+    source.validation = make_array_dataset(data.validation_arrays, "the validation data");
+  else if (data.validation_source) source.validation = made_by(*data.validation_source, "the validation source");
+  else if (!data.validation.empty())
+    source.validation = opener.open(data.validation, data.validation_labels, "validation");
+  const double test_share = source.test ? 0 : data.hold_out;
+  const double validation_share = source.validation ? 0 : data.validation_share;
+  if (test_share > 0 || validation_share > 0) hold_out(source, test_share, validation_share);
   source.train = cached(std::move(source.train), data.cache);
+  if (source.validation) source.validation = cached(std::move(source.validation), data.cache);
   if (source.test) source.test = cached(std::move(source.test), data.cache);
   return source;
 }

@@ -40,6 +40,8 @@ class Dataset {
   // Writes the fields of sample `index` in [0, size()) to buffers of Field::bytes() bytes each. Thread-safe. Throws
   // Error for a sample that cannot be read or decoded; what the buffers hold is undefined then.
   virtual void read(std::int64_t index, std::span<std::byte* const> to) const = 0;
+  // Writes that field alone. Sources whose labels need no decoding do it without.
+  virtual void read_field(std::int64_t index, std::size_t field, std::byte* to) const;
   // What a user would call the sample: "cats/17.png", "table.csv line 12".
   virtual std::string describe(std::int64_t index) const = 0;
   // Samples that are known to be unreadable before they are read, in ascending order, and why: read() throws for them.

@@ -108,6 +108,11 @@ class ImageFolder final : public Dataset {
     std::memcpy(to[1], &file.label, sizeof(file.label));
   }
 
+  void read_field(std::int64_t index, std::size_t field, std::byte* to) const override {
+    if (field != 1) return Dataset::read_field(index, field, to);
+    std::memcpy(to, &files_[static_cast<std::size_t>(index)].label, sizeof(LabelledFile::label));
+  }
+
  private:
   static constexpr const char* kUnknownClass = "its folder is no class of the training data";
 

@@ -114,6 +114,11 @@ class Loader::State {
     check(options_.batch_multiplier > 0 && options_.batch_multiplier <= 1024, "the batch multiplier",
           options_.batch_multiplier, "1 to 1024");
     check(options_.mixup >= 0 && std::isfinite(options_.mixup), "mixup", options_.mixup, "a number of at least 0");
+    const std::vector<double>& weights = options_.weights;
+    const auto count = static_cast<std::size_t>(data_->size());
+    require(weights.empty() || (options_.shuffle && weights.size() == count), ErrorKind::invalid_argument,
+            "{} weights to draw {} samples by, {}; expected one for each sample of data that are shuffled",
+            weights.size(), count, options_.shuffle ? "shuffled" : "in order");
   }
 
   void check_size() const {
@@ -242,6 +247,11 @@ class Loader::State {
   }
 
   std::vector<std::int64_t> new_order(std::int64_t epoch) const {
+    if (!options_.weights.empty()) {
+      std::vector<std::int64_t> drawn = weighted_order(options_.weights, options_.seed, epoch);
+      drawn.resize(static_cast<std::size_t>(size()));
+      return drawn;
+    }
     std::vector<std::int64_t> order = epoch_order(size(), options_.shuffle, options_.seed, epoch);
     if (!options_.shuffle && left_over() > 0) {
       const std::int64_t begin = epoch % size() * (size() - left_over()) % size();

@@ -29,6 +29,9 @@ struct LoaderOptions {
   // Above 0: each picture x becomes λ x + (1 − λ) x' with another one of its batch and λ drawn from Beta(mixup, mixup);
   // the fields y_mixed (the other one's label) and mix (λ, f32) tell of it. Zhang et al., arXiv:1710.09412.
   double mixup = 0;
+  // One for each sample: an epoch's samples are drawn with replacement in proportion to them (data/sampler.h). Empty:
+  // an epoch has each sample once.
+  std::vector<double> weights;
 };
 
 // Where a loader stands: `batch` batches of epoch `epoch` were handed out.

@@ -1,5 +1,6 @@
 #include "train/data/sampler.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -14,6 +15,20 @@ std::vector<std::int64_t> epoch_order(std::int64_t size, bool shuffle, std::uint
   base::Philox numbers(seed, static_cast<std::uint64_t>(epoch));
   for (std::size_t i = order.size(); i > 1; --i)
     std::swap(order[i - 1], order[static_cast<std::size_t>(numbers.next_integer(0, static_cast<std::int64_t>(i) - 1))]);
+  return order;
+}
+
+std::vector<std::int64_t> weighted_order(const std::vector<double>& weights, std::uint64_t seed, std::int64_t epoch) {
+  std::vector<double> ends(weights.size());
+  std::partial_sum(weights.begin(), weights.end(), ends.begin());
+  // What rounding may leave behind the last sample that counts.
+  const auto last = std::ranges::find_if(weights.rbegin(), weights.rend(), [](double weight) { return weight > 0; });
+  base::Philox numbers(seed, static_cast<std::uint64_t>(epoch));
+  std::vector<std::int64_t> order(weights.size());
+  for (std::int64_t& sample : order) {
+    const double drawn = numbers.next_uniform() * ends.back();
+    sample = std::min<std::int64_t>(std::ranges::upper_bound(ends, drawn) - ends.begin(), weights.rend() - last - 1);
+  }
   return order;
 }
 

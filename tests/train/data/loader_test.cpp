@@ -31,6 +31,20 @@ std::vector<std::int64_t> labels(const Batch& batch) {
   return {values.begin(), values.end()};
 }
 
+TEST(Sampler, DrawsByWeightsTheSameWayEachTime) {
+  std::vector<double> weights(1000, 1.0);
+  for (std::size_t i = 0; i < 100; ++i) weights[i] = 9;  // half of the sum, about
+  weights[999] = 0;
+  const std::vector<std::int64_t> order = weighted_order(weights, 3, 0);
+  ASSERT_EQ(order.size(), weights.size());
+  EXPECT_EQ(order, weighted_order(weights, 3, 0));
+  EXPECT_NE(order, weighted_order(weights, 3, 1));
+  EXPECT_NE(order, weighted_order(weights, 4, 0));
+  EXPECT_NEAR(static_cast<double>(std::ranges::count_if(order, [](std::int64_t i) { return i < 100; })), 500, 60);
+  EXPECT_EQ(std::ranges::count(order, 999), 0);
+  EXPECT_EQ(weighted_order({0, 0, 5, 0}, 1, 1), (std::vector<std::int64_t>{2, 2, 2, 2}));
+}
+
 TEST(EpochOrder, IsAPermutationOfItsOwnForEachEpochAndSeed) {
   const std::vector<std::int64_t> order = epoch_order(1000, true, 1, 0);
   std::vector<std::int64_t> sorted = order;
