@@ -8,8 +8,10 @@
 #include "base/text.h"
 #include "common.h"
 #include "io/file.h"
+#include "report/class_report.h"
 #include "report/json_text.h"
 #include "tessera/train.h"
+#include "train/evaluation_json.h"
 #include "training_progress.h"
 #include "verbs.h"
 
@@ -17,7 +19,7 @@ namespace tessera::apps {
 namespace {
 
 struct EvalOptions {
-  std::string run, checkpoint, model_out;
+  std::string run, checkpoint, model_out, data = "test";
   std::vector<std::string> settings;
   bool json = false;
 };
@@ -36,17 +38,17 @@ void run_eval(const EvalOptions& options) {
   Trainer trainer(config);
   trainer.resume(options.checkpoint.empty() ? output : options.checkpoint);
   if (!options.model_out.empty()) trainer.model().save(options.model_out);
-  const EvaluationReport report = trainer.evaluate();
-  if (options.json)
-    fmt::print("{}\n", report::json_text({{"step", report.step},
-                                          {"test_" + report.metric, report.value},
-                                          {"test_loss", report.loss},
-                                          {"samples", report.samples},
-                                          {"skipped_samples", report.skipped_samples}},
-                                         2));
-  else
-    fmt::print("step {}: test {} {:.4f}, loss {:.4f} of {} samples{}\n", report.step, report.metric, report.value,
-               report.loss, report.samples, skipped_text(report));
+  const EvaluationReport report = trainer.evaluate(options.data);
+  if (options.json) {
+    nlohmann::ordered_json json = {{"step", report.step}};
+    train::add_evaluation(json, report);
+    train::add_classes(json, report, static_cast<std::size_t>(-1));
+    fmt::print("{}\n", report::json_text(json, 2));
+    return;
+  }
+  fmt::print("step {}: {} of {} samples{}\n", report.step, report::evaluation_text(report), report.samples,
+             skipped_text(report));
+  fmt::print("{}", report::class_report_text(report));
 }
 
 }  // namespace
@@ -58,6 +60,9 @@ void add_eval(CLI::App& app) {
       ->required()
       ->type_name("FOLDER|CONFIG.toml");
   verb->add_option("--checkpoint", options->checkpoint, "This checkpoint instead of the newest one");
+  verb->add_option("--on", options->data, "Which data to test the weights on: test, validation or train")
+      ->check(CLI::IsMember({"test", "validation", "train"}))
+      ->capture_default_str();
   verb->add_option("--set", options->settings, "Write a value over that of the file, such as data.test=other.npz")
       ->type_name("KEY=VALUE");
   verb->add_option("--export", options->model_out, "Also write the net with these weights as an .onnx file");

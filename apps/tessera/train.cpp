@@ -15,9 +15,12 @@
 #include "common.h"
 #include "io/file.h"
 #include "option_values.h"
+#include "report/class_report.h"
 #include "report/json_text.h"
 #include "report/training_page.h"
 #include "signals.h"
+#include "train/evaluation_json.h"
+#include "train/run_log.h"
 #include "training_progress.h"
 #include "verbs.h"
 
@@ -35,24 +38,27 @@ TrainingConfig read_config(const std::string& path, const std::vector<std::strin
   return parse_training_config({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, settings);
 }
 
-nlohmann::json as_json(const TrainingResult& result, const TrainingConfig& config, const DataSummary& data) {
-  nlohmann::json json = {{"steps", result.steps},
-                         {"samples", result.samples},
-                         {"loss", result.loss},
-                         {"seconds", result.seconds},
-                         {"precision", config.precision},
-                         {"peak_rss_bytes", result.peak_rss_bytes},
-                         {"skipped_steps", result.skipped_steps},
-                         {"skipped_samples", result.skipped_samples},
-                         {"interrupted", result.interrupted},
-                         {"stopped_early", result.stopped_early},
-                         {"output", config.output}};
-  if (result.evaluation) {
-    json["test_" + result.evaluation->metric] = result.evaluation->value;
-    json["test_loss"] = result.evaluation->loss;
-    json["test_samples"] = result.evaluation->samples;
-    json["test_skipped_samples"] = result.evaluation->skipped_samples;
+nlohmann::ordered_json as_json(const TrainingResult& result, const TrainingConfig& config, const DataSummary& data) {
+  nlohmann::ordered_json json = {{"steps", result.steps},
+                                 {"loss", result.loss},
+                                 {"seconds", result.seconds},
+                                 {"precision", config.precision},
+                                 {"peak_rss_bytes", result.peak_rss_bytes},
+                                 {"skipped_steps", result.skipped_steps},
+                                 {"skipped_samples", result.skipped_samples},
+                                 {"interrupted", result.interrupted},
+                                 {"stopped_early", result.stopped_early},
+                                 {"output", config.output}};
+  for (const auto* report : {&result.evaluation, &result.test}) {
+    if (!*report) continue;
+    train::add_evaluation(json, **report);
+    json[(*report)->data + "_samples"] = (*report)->samples;
+    json[(*report)->data + "_skipped_samples"] = (*report)->skipped_samples;
   }
+  if (const auto& last = result.test ? result.test : result.evaluation)
+    train::add_classes(json, *last, static_cast<std::size_t>(-1));
+  json["samples"] = result.samples;
+  json["skipped_samples"] = result.skipped_samples;
   json["left_over_samples"] = data.left_over;
   for (const EncodedColumn& column : data.columns)
     json["columns"].push_back({{"name", column.name},
@@ -61,6 +67,7 @@ nlohmann::json as_json(const TrainingResult& result, const TrainingConfig& confi
                                {"missing", column.missing},
                                {"description", column.description}});
   if (result.best) json["best"] = {{"step", result.best->step}, {result.best->metric, result.best->value}};
+  if (result.best_test) train::add_evaluation(json["best"], *result.best_test);
   return json;
 }
 
@@ -74,11 +81,13 @@ void print_result(const TrainingResult& result, const TrainingConfig& config) {
     return;
   }
   if (result.stopped_early) fmt::print("stopped early: {} evaluations brought nothing better\n", config.patience);
-  if (result.evaluation)
-    fmt::print("test {} {:.4f}, loss {:.4f} of {} samples{}\n", result.evaluation->metric, result.evaluation->value,
-               result.evaluation->loss, result.evaluation->samples, skipped_text(*result.evaluation));
+  for (const auto* report : {&result.evaluation, &result.test}) {
+    if (*report)
+      fmt::print("{} of {} samples{}\n", report::evaluation_text(**report), (*report)->samples, skipped_text(**report));
+  }
   if (result.best && result.evaluation && result.best->step != result.evaluation->step)
-    fmt::print("best {} {:.4f} at step {}, kept in {}\n", result.best->metric, result.best->value, result.best->step,
+    fmt::print("best {} {:.4f} at step {}{}, kept in {}\n", result.best->metric, result.best->value, result.best->step,
+               result.best_test ? ", " + report::evaluation_text(*result.best_test) : "",
                base::printable((std::filesystem::path(config.output) / "best.onnx").string()));
   fmt::print("{} steps in {:.1f} s, {} at most in memory\n", result.steps, result.seconds,
              base::format_bytes(result.peak_rss_bytes));
@@ -117,6 +126,7 @@ void print_data(const DataSummary& data, const TrainingData& given) {
 }
 
 void print_weights(const TrainedWeights& weights) {
+  for (const std::string& note : weights.notes) fmt::print(stderr, "{}\n", base::printable(note));
   const auto shown = [](const std::string& name) { return base::printable(base::shown(name)); };
   std::map<std::string, std::vector<std::string>> trained, untrained;
   for (std::size_t i = 0; i < weights.names.size(); ++i) trained[weights.reasons[i]].push_back(shown(weights.names[i]));
@@ -176,29 +186,35 @@ void run_train(const TrainOptions& options) {
     print_weights(weights);
   }
   report::TrainingRecord record;
-  record.title = std::filesystem::path(path).stem().string();
+  record.title = std::filesystem::path(path).filename().string();
+  record.net = report::name_of_net(config.model, record.title);
+  record.config = trainer.config();
+  const std::filesystem::path output(config.output);
+  if (!options.resume.empty()) {
+    train::LoggedReports logged = train::read_log(output / "log.jsonl", trainer.step());
+    record.steps = std::move(logged.steps);
+    record.evaluations = std::move(logged.evaluations);
+  }
+  report::TrainingPageFile page((output / "report.html").string(), std::move(record));
   TrainingProgress progress(options.json);
   const GracefulStop stop;
   TrainingHooks hooks;
   hooks.cancellation = &stop.cancellation();
-  hooks.timings = &record.timings;
+  hooks.timings = &page.record().timings;
   hooks.progress = [&](std::int64_t step, std::int64_t steps) { progress.show(step, steps); };
   hooks.step = [&](const StepReport& line) {
-    record.steps.push_back(line);
+    page.add(line);
     progress.add(line);
   };
   hooks.evaluation = [&](const EvaluationReport& line) {
-    record.evaluations.push_back(line);
+    page.add(line);
     progress.add(line);
   };
   const TrainingResult result = trainer.run(hooks);
   progress.end();
-  record.result = result;
-  record.config = trainer.config();
-  if (!result.interrupted)
-    write_text((std::filesystem::path(config.output) / "report.html").string(), report::training_page(record));
+  page.finish(result);
   if (options.json) {
-    nlohmann::json json = as_json(result, config, trainer.data());
+    nlohmann::ordered_json json = as_json(result, config, trainer.data());
     json["weights"] = as_json(weights);
     fmt::print("{}\n", report::json_text(json, 2));
   } else {

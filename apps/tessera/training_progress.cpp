@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/text.h"
+#include "report/class_report.h"
 
 namespace tessera::apps {
 namespace {
@@ -43,7 +44,7 @@ void TrainingProgress::show(std::int64_t step, std::int64_t steps) {
   const double left = spent / static_cast<double>(step - first_step_) * static_cast<double>(steps - step);
   std::string line = fmt::format("{} {}/{}", bar, step, steps);
   if (last_) line += fmt::format("  loss {:.4g}  {:.0f} samples/s", last_->loss, last_->samples_per_s);
-  if (evaluation_) line += fmt::format("  test {} {:.4f}", evaluation_->metric, evaluation_->value);
+  if (evaluation_) line += fmt::format("  {} {} {:.4f}", evaluation_->data, evaluation_->metric, evaluation_->value);
   line += fmt::format("  {} left", duration(left));
   fmt::print(stderr, "\r\x1b[K{}", line);
   std::fflush(stderr);
@@ -64,11 +65,13 @@ void TrainingProgress::add(const StepReport& line) {
 }
 
 void TrainingProgress::add(const EvaluationReport& line) {
-  evaluation_ = line;
+  if (line.data != "train") evaluation_ = line;
   if (quiet_) return;
   clear();
-  fmt::print("step {}  test {} {:.4f}  loss {:.4f}{}\n", line.step, line.metric, line.value, line.loss,
-             line.best ? "  (best so far)" : "");
+  fmt::print("step {}  {}{}\n", line.step, report::evaluation_text(line),
+             line.of_best ? "  (the best weights)"
+             : line.best  ? "  (best so far)"
+                          : "");
   std::fflush(stdout);
 }
 

@@ -10,11 +10,12 @@
 
 namespace tessera::report {
 
-std::string html_page(std::string_view title, std::string_view body) {
+std::string html_page(std::string_view title, std::string_view body, int reload_seconds) {
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
       "content=\"width=device-width, "
       "initial-scale=1\">\n";
+  if (reload_seconds > 0) page += fmt::format("<meta http-equiv=\"refresh\" content=\"{}\">\n", reload_seconds);
   page += "<link rel=\"icon\" href=\"data:,\">\n<title>" + html_text(title) + "</title>\n<style>";
   page += kPageStyle;
   page += "</style>\n</head>\n<body>\n<main>\n";

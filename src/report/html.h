@@ -7,8 +7,9 @@
 namespace tessera::report {
 
 // `body` is HTML. Plots in it (class "plot") get a line below that says what the pointed or walked-to mark is; tables
-// (html_table.h) can be sorted. The page needs no other file and no network.
-std::string html_page(std::string_view title, std::string_view body);
+// (html_table.h) can be sorted. The page needs no other file and no network. Above 0 it loads itself anew after so many
+// seconds, where it is read from a file that grows.
+std::string html_page(std::string_view title, std::string_view body, int reload_seconds = 0);
 
 // A card with a title, a sentence below it and content, which is HTML; the others are text. On paper a card stays on
 // one page unless it is long.

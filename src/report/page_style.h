@@ -49,6 +49,10 @@ dl.facts .first { border-color: var(--good); } dl.facts small { display: block; 
 .overhead { fill: var(--overhead); stroke: var(--overhead); }
 .live { fill: var(--memory); fill-opacity: .3; stroke: none; }
 .curve { fill: none; stroke: var(--memory); stroke-width: 1.8; }
+.curve.arithmetic { fill: none; stroke: var(--arithmetic); } .curve.overhead { fill: none; stroke: var(--overhead); }
+.curve.beside, .beside { stroke: var(--other); fill: var(--other); } .curve.beside { fill: none; }
+.plot text.axisname { fill: var(--ink); }
+pre.settings { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .85rem; margin: .25rem 0; }
 .step { fill: var(--memory); fill-opacity: 0; stroke: none; }
 .step:hover, .step:focus { fill-opacity: .55; stroke: none; }
 .readout { min-height: 3rem; margin: .5rem 0 0; padding: .5rem .6rem; border-left: 3px solid var(--line);

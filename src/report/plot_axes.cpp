@@ -28,7 +28,7 @@ void axes(Drawing& drawing, const Frame& frame, const Scale& x, const Scale& y, 
   drawing.line(frame.left, bottom, right, bottom, "axis");
   drawing.line(frame.left, frame.top, frame.left, bottom, "axis");
   drawing.text((frame.left + right) / 2, frame.height - 6, x_name, "", "middle");
-  drawing.text(frame.left + 6, frame.top + 10, y_name, "");
+  if (!y_name.empty()) drawing.text(frame.left + 6, frame.top + 10, y_name, "");
 }
 
 }  // namespace tessera::report

@@ -51,17 +51,27 @@ std::vector<double> Scale::ticks(int most) const {
               last = static_cast<int>(std::floor(std::log10(high_) + 1e-9));
     const int step = std::max(1, (last - first) / std::max(1, most) + 1);
     for (int power = first; power <= last; power += step) result.push_back(std::pow(10.0, power));
+    if (result.size() >= 2) return result;
+    result.clear();
+    for (int power = first - 1; power <= last + 1; ++power) {
+      for (const double digit : {1.0, 2.0, 5.0}) {
+        const double tick = digit * std::pow(10.0, power);
+        if (tick >= low_ * (1 - 1e-9) && tick <= high_ * (1 + 1e-9)) result.push_back(tick);
+      }
+    }
+    if (result.size() >= 2) return result;
+    result.clear();  // an axis of so little that round steps are needed
+  }
+  // The smallest of the steps 1, 2, 5, 10, … that gives no more ticks. They are counted in steps, so that zero is zero.
+  const double power = std::pow(10.0, std::floor(std::log10((high_ - low_) / most)));
+  for (const double digit : {1.0, 2.0, 5.0, 10.0, 20.0}) {
+    const double step = digit * power;
+    const auto first = static_cast<std::int64_t>(std::ceil(low_ / step - 1e-9)),
+               last = static_cast<std::int64_t>(std::floor(high_ / step + 1e-9));
+    if (last - first + 1 > most && digit < 20) continue;
+    for (std::int64_t i = first; i <= last; ++i) result.push_back(static_cast<double>(i) * step);
     return result;
   }
-  const double rough = (high_ - low_) / most, power = std::pow(10.0, std::floor(std::log10(rough)));
-  const double step = rough <= power       ? power
-                      : rough <= 2 * power ? 2 * power
-                      : rough <= 5 * power ? 5 * power
-                                           : 10 * power;
-  // Counted in steps, so that zero is zero.
-  const auto first = static_cast<std::int64_t>(std::ceil(low_ / step - 1e-9)),
-             last = static_cast<std::int64_t>(std::floor(high_ / step + 1e-9));
-  for (std::int64_t i = first; i <= last; ++i) result.push_back(static_cast<double>(i) * step);
   return result;
 }
 

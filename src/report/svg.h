@@ -19,7 +19,8 @@ class Scale {
   double operator()(double value) const;
   double low() const { return low_; }
   double high() const { return high_; }
-  // Powers of ten, or round steps from zero, within the axis; at most about `most`.
+  // Powers of ten (of an axis with fewer than two of them, their multiples by 1, 2 and 5), or round steps from zero,
+  // within the axis; at most about `most`.
   std::vector<double> ticks(int most) const;
 
  private:

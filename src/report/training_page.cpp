@@ -4,79 +4,94 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "base/cpu_info.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cost/machine.h"
+#include "report/class_report.h"
+#include "report/curve_plot.h"
 #include "report/html.h"
 #include "report/html_table.h"
-#include "report/plot_axes.h"
 #include "report/svg.h"
 
 namespace tessera::report {
 namespace {
 
-struct Point {
-  double x, y;
-  std::string label;
-};
-
-// At most `most` of many points, evenly, the last one included.
-std::vector<Point> thinned(const std::vector<Point>& points, std::size_t most) {
-  if (points.size() <= most) return points;
-  std::vector<Point> few;
-  for (std::size_t i = 0; i < most; ++i) few.push_back(points[i * (points.size() - 1) / (most - 1)]);
-  return few;
-}
-
-std::string curve(const std::vector<Point>& points, const Frame& frame, const std::string& y_name, bool logarithmic) {
-  double low = HUGE_VAL, high = -HUGE_VAL;
-  for (const Point& point : points) low = std::min(low, point.y), high = std::max(high, point.y);
-  if (!logarithmic) {
-    const double room = std::max((high - low) * 0.05, std::abs(high) * 1e-6 + 1e-12);
-    low -= room, high += room;
-  } else if (low == high) {
-    low /= 2, high *= 2;
-  }
-  const double last = std::max(points.back().x, points.front().x + 1);
-  const Scale x(points.front().x, last, frame.left, frame.width - frame.right, false);
-  const Scale y(low, high, frame.height - frame.bottom, frame.top, logarithmic);
-  Drawing drawing(frame.width, frame.height, std::string("plot ") + std::string(frame.css_class), y_name);
-  axes(drawing, frame, x, y, "step", y_name);
-  std::string path;
-  for (const Point& point : points)
-    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x(point.x), y(point.y));
-  drawing.path(path, "curve");
-  for (const Point& point : thinned(points, 60))
-    drawing.mark(circle_path(x(point.x), y(point.y), 3), "mark memory", point.label);
-  return drawing.finish();
-}
-
-std::string plot_section(const char* title, const char* explanation, std::vector<Point> points,
-                         const std::string& y_name, bool logarithmic = false) {
-  std::erase_if(points, [&](const Point& point) { return !std::isfinite(point.y) || (logarithmic && point.y <= 0); });
-  if (points.size() < 2) return "";
-  const auto [low, high] = std::ranges::minmax(points, {}, &Point::y);
-  if (low.y == high.y) return "";  // a level line tells nothing that the facts do not
-  points = thinned(points, 600);
-  Frame wide = kWide, narrow = kNarrow;
-  wide.height = 300, narrow.height = 280;
-  return html_section(title, explanation,
-                      "<div>" + curve(points, wide, y_name, logarithmic) + curve(points, narrow, y_name, logarithmic) +
-                          std::string(kReadout));
-}
+constexpr int kReloadSeconds = 5;
 
 template <typename Report>
-std::vector<Point> points_of(const std::vector<Report>& reports, const std::function<double(const Report&)>& value,
-                             const char* name) {
-  std::vector<Point> points;
-  for (const Report& report : reports)
-    points.push_back({static_cast<double>(report.step), value(report),
-                      fmt::format("step {}: {} {:.4g}", report.step, name, value(report))});
-  return points;
+Curve curve_of(const std::string& name, const std::vector<Report>& reports,
+               const std::function<std::optional<double>(const Report&)>& value, const std::string& quantity) {
+  Curve curve{name, {}};
+  for (const Report& report : reports) {
+    if (const std::optional<double> y = value(report))
+      curve.points.push_back(
+          {static_cast<double>(report.step), *y, fmt::format("step {}: {} {:.4g}", report.step, quantity, *y)});
+  }
+  return curve;
+}
+
+// The data that evaluations were of, in the order in which they are shown.
+std::vector<std::string> data_of(const TrainingRecord& record) {
+  std::vector<std::string> data;
+  for (const char* name : {"validation", "test", "train"}) {
+    const auto is_of = [&](const EvaluationReport& report) { return report.data == name && !report.of_best; };
+    if (std::ranges::any_of(record.evaluations, is_of)) data.emplace_back(name);
+  }
+  return data;
+}
+
+std::string name_of_data(const std::string& data) {
+  return data == "train" ? "training data, without augmentation" : data + " data";
+}
+
+std::string loss_section(const TrainingRecord& record) {
+  std::vector<Curve> curves{curve_of<StepReport>(
+      "training", record.steps, [](const StepReport& line) { return line.loss; }, "training loss")};
+  for (const std::string& data : data_of(record))
+    curves.push_back(curve_of<EvaluationReport>(
+        name_of_data(data), record.evaluations,
+        [&](const EvaluationReport& line) {
+          return line.data == data && !line.of_best ? std::optional(line.loss) : std::nullopt;
+        },
+        data + " loss"));
+  return curve_section(
+      "Loss",
+      "Of the training the mean over the steps of each line of the log, with the weights on their way; "
+      "of other data with the weights as they were at that step.",
+      std::move(curves), "loss", true);
+}
+
+std::string metric_sections(const TrainingRecord& record) {
+  std::vector<std::string> metrics;
+  for (const EvaluationReport& line : record.evaluations) {
+    for (const auto& [name, value] : line.metrics) {
+      if (name != "loss" && std::ranges::find(metrics, name) == metrics.end()) metrics.push_back(name);
+    }
+  }
+  std::string sections;
+  for (const std::string& metric : metrics) {
+    std::vector<Curve> curves;
+    for (const std::string& data : data_of(record))
+      curves.push_back(curve_of<EvaluationReport>(
+          name_of_data(data), record.evaluations,
+          [&](const EvaluationReport& line) -> std::optional<double> {
+            const auto found = std::ranges::find(line.metrics, metric, &std::pair<std::string, double>::first);
+            if (line.data != data || line.of_best || found == line.metrics.end()) return std::nullopt;
+            return found->second;
+          },
+          data + " " + metric));
+    const std::string title =
+        curves.size() == 1 ? curves[0].name.substr(0, curves[0].name.find(' ')) + " " + metric : metric;
+    sections += curve_section(title, "Of the weights as they were at each step.", std::move(curves), metric);
+  }
+  return sections;
 }
 
 struct OperatorTime {
@@ -141,14 +156,20 @@ std::string breakdown_section(const TrainingRecord& record) {
 std::string facts(const TrainingRecord& record) {
   const TrainingResult& result = record.result;
   std::vector<HtmlFact> list;
-  if (result.evaluation) {
-    list.push_back({"test " + result.evaluation->metric, fmt::format("{:.4f}", result.evaluation->value),
-                    fmt::format("of {} samples", result.evaluation->samples)});
-    list.push_back({"test loss", fmt::format("{:.4f}", result.evaluation->loss), ""});
+  const auto add = [&](const EvaluationReport& report, const std::string& remark) {
+    for (const auto& [name, value] : report.metrics)
+      list.push_back({report.data + " " + name, fmt::format("{:.4f}", value), remark});
+    if (report.metric != "loss") list.push_back({report.data + " loss", fmt::format("{:.4f}", report.loss), ""});
+  };
+  for (const auto* report : {&result.test, &result.evaluation}) {
+    if (*report) add(**report, fmt::format("of {} samples", (*report)->samples));
   }
   if (result.best)
     list.push_back({"best " + result.best->metric, fmt::format("{:.4f}", result.best->value),
-                    fmt::format("at step {}", result.best->step)});
+                    fmt::format("of the {} data, at step {}", result.best->data, result.best->step)});
+  if (result.best_test)
+    list.push_back({"test " + result.best_test->metric + " of the best", fmt::format("{:.4f}", result.best_test->value),
+                    fmt::format("of {} samples", result.best_test->samples)});
   list.push_back({"training loss", fmt::format("{:.4g}", result.loss), "mean of the last line of the log"});
   list.push_back({"steps", std::to_string(result.steps), fmt::format("{} samples", result.samples)});
   list.push_back(
@@ -171,37 +192,55 @@ std::string facts(const TrainingRecord& record) {
   return html_facts(list);
 }
 
+// What is trained, on what, and the settings as the configuration has them.
+std::string settings_section(const TrainingRecord& record) {
+  if (record.config.toml.empty()) return "";
+  return html_section("Settings", "The configuration, with what the command line wrote over it.",
+                      "<details><summary>" + html_text(record.title) + "</summary>\n<pre class=\"settings\">" +
+                          html_text(record.config.toml) + "</pre></details>\n",
+                      true);
+}
+
+std::string heading(const TrainingRecord& record) {
+  const TrainingConfig& config = record.config;
+  std::string text = fmt::format("<h1>{}</h1>\n", html_text("Training of " + record.net));
+  std::string about = "Configuration " + record.title;
+  if (!config.data.train.empty()) about += ", data " + config.data.train;
+  if (record.is_running && !record.steps.empty())
+    about += fmt::format(". Step {} of {}; this page grows while the training goes on.", record.steps.back().step,
+                         record.steps.back().steps);
+  return text + "<p class=\"soft\">" + html_text(about) + "</p>\n";
+}
+
 }  // namespace
 
+std::string name_of_net(const NetOptions& options, const std::string& otherwise) {
+  if (!options.builder.empty()) return options.builder;
+  return options.file.empty() ? otherwise : std::filesystem::path(options.file).stem().string();
+}
+
 std::string training_page(const TrainingRecord& record) {
-  std::string body = fmt::format("<h1>{}</h1>\n", html_text("Training of " + record.title)) + facts(record);
-  body += plot_section(
-      "Loss", "The mean over the steps of each line of the log.",
-      points_of<StepReport>(record.steps, [](const StepReport& line) { return line.loss; }, "loss"), "", true);
-  if (!record.evaluations.empty()) {
-    const std::string& metric = record.evaluations[0].metric;
-    body +=
-        plot_section("Test", "Of the weights as they were at each step.",
-                     points_of<EvaluationReport>(
-                         record.evaluations, [](const EvaluationReport& line) { return line.value; }, metric.c_str()),
-                     metric);
-  }
-  body += plot_section("Learning rate", "As the schedule has it.",
-                       points_of<StepReport>(
-                           record.steps, [](const StepReport& line) { return line.learning_rate; }, "learning rate"),
-                       "learning rate");
-  body += plot_section("Throughput", "Samples per second, evaluations that went on beside included.",
-                       points_of<StepReport>(
-                           record.steps, [](const StepReport& line) { return line.samples_per_s; }, "samples/s"),
-                       "samples/s");
+  std::string body = heading(record) + facts(record) + loss_section(record) + metric_sections(record);
+  if (const auto& last = record.result.test ? record.result.test : record.result.evaluation)
+    body += class_report_section(*last);
+  body +=
+      curve_section("Learning rate", "As the schedule has it.",
+                    {curve_of<StepReport>(
+                        "", record.steps, [](const StepReport& line) { return line.learning_rate; }, "learning rate")},
+                    "learning rate");
+  body += curve_section("Throughput", "Samples per second, evaluations that went on beside included.",
+                        {curve_of<StepReport>(
+                            "", record.steps, [](const StepReport& line) { return line.samples_per_s; }, "samples/s")},
+                        "samples/s");
   body += breakdown_section(record);
+  body += settings_section(record);
   if (!record.result.skipped_reasons.empty()) {
     std::string list;
     for (const std::string& reason : record.result.skipped_reasons) list += "<li>" + html_text(reason) + "</li>\n";
     body += html_section("Samples that were left out", "The first of those that could not be read.",
                          "<ul>\n" + list + "</ul>\n");
   }
-  return html_page("Training of " + record.title, body);
+  return html_page("Training of " + record.net, body, record.is_running ? kReloadSeconds : 0);
 }
 
 }  // namespace tessera::report

@@ -1,6 +1,7 @@
 // A training as a page.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,9 @@
 namespace tessera::report {
 
 struct TrainingRecord {
-  std::string title;
+  std::string title;        // of the configuration
+  std::string net;          // what is trained, for people
+  bool is_running = false;  // the page loads itself anew while the training goes on
   TrainingConfig config;
   std::vector<StepReport> steps;
   std::vector<EvaluationReport> evaluations;
@@ -18,7 +21,36 @@ struct TrainingRecord {
   TrainingResult result;
 };
 
-// Loss, metric, learning rate and throughput over the steps, and what one step spends its time on.
+// The builder's name, that of the model file without its ending, or else `otherwise`.
+std::string name_of_net(const NetOptions& options, const std::string& otherwise);
+
+// Losses, metrics, learning rate and throughput over the steps, how the classes fare, what one step spends its time on,
+// and the settings.
 std::string training_page(const TrainingRecord& record);
+
+// Keeps the page of a training in a file, while it goes on and at its end. Not for several threads at once.
+class TrainingPageFile {
+ public:
+  // `record` has the title, the net, the configuration, and what an interrupted training had reported. Nothing is
+  // written yet.
+  TrainingPageFile(std::string path, TrainingRecord record);
+
+  ~TrainingPageFile();  // a page of a training that ended by an error does not load itself anew
+  TrainingPageFile(const TrainingPageFile&) = delete;
+  TrainingPageFile& operator=(const TrainingPageFile&) = delete;
+
+  TrainingRecord& record() { return record_; }
+  // Take reports; the file is replaced as a whole when the last time is some seconds ago. Throw Error(io).
+  void add(const StepReport& report);
+  void add(const EvaluationReport& report);
+  void finish(const TrainingResult& result);
+
+ private:
+  void write_if_due();
+
+  std::string path_;
+  TrainingRecord record_;
+  std::chrono::steady_clock::time_point written_;
+};
 
 }  // namespace tessera::report

@@ -100,6 +100,45 @@ class Train(unittest.TestCase):
         self.assertEqual(weights["trained"][0]["reason"], "an initializer")
         self.assertEqual([each["reason"] for each in weights["untrained"]], ["frozen", "frozen"])
 
+    def test_judges_by_validation_data(self):
+        config = self.config("judged", 20)
+        extra = ["--set", "data.validation_share=0.25", "--set", 'train.metrics=["f1","auc"]', "--set",
+                 "train.tensorboard=true", "--set", 'data.sampling="balanced"', "--set",
+                 'loss.class_weights="balanced"']
+        done = run("train", config, "--json", *extra)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        for key in ("validation_f1", "validation_auc", "test_f1", "test_auc", "test_loss"):
+            self.assertIn(key, result)
+        labels = len(result["classes"])
+        self.assertEqual(sum(each["support"] for each in result["classes"]), 32)
+        self.assertEqual([len(row) for row in result["confusion"]], [labels] * labels)
+        tests = [line for line in map(json.loads, (self.folder / "judged/log.jsonl").read_text().splitlines())
+                 if "test_f1" in line and "precision" not in line]
+        self.assertIn(len(tests), (1, 2))  # once, and once for the best weights where they are others
+        self.assertEqual(len(list((self.folder / "judged/tensorboard").iterdir())), 1)
+        tested = run("eval", self.folder / "judged", "--json")
+        self.assertEqual(json.loads(tested.stdout)["test_f1"], result["test_f1"])
+        self.assertEqual(json.loads(tested.stdout)["confusion"], result["confusion"])
+        tested = run("eval", self.folder / "judged", "--on", "validation")
+        self.assertIn("validation f1", tested.stdout)
+        self.assertIn("precision  recall", tested.stdout)
+
+    def test_gives_a_net_another_head(self):
+        self.assertEqual(run("train", self.config("first", 3)).returncode, 0)
+        config = self.config("second", 3)
+        head = ["--set", "model.builder=", "--set", f"model.file={self.folder / 'first/model.onnx'}", "--set",
+                "model.classes=14"]
+        done = run("train", config, *head, "--set", "output=" + str(self.folder / "second"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("has 14 outputs in place of 10, with new weights", done.stderr)
+        self.assertIn("14]", run("info", self.folder / "second/model.onnx").stdout)
+        again = ["--set", f"model.weights={self.folder / 'first/model.onnx'}", "--set", "train.steps=1"]
+        done = run("train", self.config("third", 3), *again)
+        self.assertIn("constants are those of", done.stderr)
+        self.fails(NOT_FOUND, "model.weights: there is no 'nothing.npz'", "train", config, "--set",
+                   "model.weights=nothing.npz")
+
     def test_goes_on_after_kill(self):
         steps = 120
         begin = time.monotonic()

@@ -6,9 +6,11 @@ fits wide, narrow and dark screens.
 """
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import browser
@@ -21,6 +23,13 @@ PROBE = """
   const facts = Object.fromEntries([...document.querySelectorAll("dl.facts div")].map(
     each => [each.querySelector("dt").textContent, each.querySelector("dd").firstChild.textContent]));
   return { facts, drawn: plots.map(plot => plot.querySelector(".curve").getBBox().width),
+    heading: document.querySelector("h1").textContent, curves: plots[0].querySelectorAll(".curve").length,
+    legend: [...document.querySelectorAll(".legend")[0].children].map(each => each.textContent),
+    ticks: plots.map(plot => [...plot.querySelectorAll(".grid")].filter(
+      line => line.getAttribute("x1") === line.getAttribute("x2")).length),
+    over: plots.filter(plot => { const name = plot.querySelector(".axisname").getBBox();
+      return plot.querySelector(".curve").getBBox().y < name.y + name.height; }).length,
+    settings: document.querySelector("pre.settings").textContent,
     titles: [...document.querySelectorAll("h2")].map(title => title.textContent),
     operators: [...document.querySelectorAll("tbody tr")].map(row => row.cells[0].textContent),
     overflow: document.documentElement.scrollWidth - innerWidth,
@@ -58,7 +67,13 @@ log_every = 1
     def check_page(self, found):
         self.assertEqual(found["facts"]["steps"], str(self.last["step"]))
         self.assertEqual(found["facts"]["test accuracy"], f"{self.last['test_accuracy']:.4f}")
-        self.assertEqual(found["titles"][:2], ["Loss", "Test"])
+        self.assertEqual(found["heading"], "Training of lenet5")
+        self.assertEqual(found["titles"][:3], ["Loss", "test accuracy", "Classes"])
+        self.assertEqual(found["curves"], 2)
+        self.assertEqual(found["legend"], ["training", "test data"])
+        self.assertGreater(min(found["ticks"]), 1)
+        self.assertEqual(found["over"], 0, "a name of an axis lies on a curve")
+        self.assertIn("learning_rate = 0.01", found["settings"])
         self.assertIn("Learning rate", found["titles"])
         self.assertEqual(len(found["drawn"]), 4)
         self.assertGreater(min(found["drawn"]), 100)
@@ -74,6 +89,23 @@ log_every = 1
         found = browser.probe(CHROMIUM, self.folder, self.page, PROBE, 390, "--blink-settings=preferredColorScheme=0")
         self.check_page(found)
         self.assertEqual(found["ground"], "rgb(20, 23, 26)")
+
+    def test_grows_while_training(self):
+        config = self.folder / "long.toml"
+        config.write_text((self.folder / "two.toml").read_text().replace("epochs = 6", "steps = 1000000")
+                          .replace("'out'", "'long'").replace("/out", "/long"))
+        page = self.folder / "long/report.html"
+        child = subprocess.Popen([TESSERA, "train", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            while not page.exists() and child.poll() is None:
+                time.sleep(0.1)
+            grown = page.read_text()
+        finally:
+            child.send_signal(signal.SIGINT)
+            child.wait(60)
+        self.assertIn('<meta http-equiv="refresh" content="5">', grown)
+        self.assertIn("of 1000000; this page grows", grown)
+        self.assertNotIn('http-equiv="refresh"', page.read_text())
 
     def test_fits_screens(self):
         for width in (360, 768, 1280, 1920):

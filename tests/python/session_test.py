@@ -2,6 +2,7 @@
 """Sessions from Python: results, errors, threads, Ctrl-C, fork, reports, training and sharing."""
 import logging
 import os
+import pathlib
 import pickle
 import signal
 import subprocess
@@ -372,6 +373,30 @@ class TrainingAndSharing(unittest.TestCase):
         self.assertLess(trainer.evaluate()["loss"], before / 2)
         trained = trainer.session()
         self.assertEqual(trained.run(ones(2, 16)).shape, (2, 4))
+
+    def test_training_of_classes_is_judged_by_validation_data(self):
+        numbers = numpy.random.default_rng(1)
+        labels = numbers.integers(0, 3, 48)
+        x = numpy.zeros((48, 16), numpy.float32)
+        x[numpy.arange(48), labels] = 3
+        fields = {"x": x + numbers.normal(0, 0.1, x.shape).astype(numpy.float32), "y": labels}
+        with tempfile.TemporaryDirectory() as folder:
+            config = {"output": folder, "model": {"classes": 3}, "data": {"batch": 16, "sampling": "balanced"},
+                      "loss": [{"class_weights": [1.0, 2.0, 1.0]}],
+                      "optimiser": {"name": "adam", "learning_rate": 0.01},
+                      "train": {"steps": 60, "metrics": ["f1", "auc"], "evaluate_every": 30}}
+            seen = []
+            trainer = tessera.Trainer(config, model=tessera.Session(models.mlp()), train=fields, test=fields,
+                                      validation=fields)
+            self.assertIn("has 3 outputs in place of 4", trainer.notes()[0])
+            result = trainer.run(on_evaluation=seen.append)
+            self.assertEqual([each["data"] for each in seen][:3], ["validation", "validation", "test"])
+            self.assertGreater(result["test"]["metrics"]["auc"], 0.95)
+            self.assertEqual(numpy.array(result["test"]["confusion"]).sum(), 48)
+            self.assertEqual([each["support"] for each in result["test"]["classes"]],
+                             [int((labels == c).sum()) for c in range(3)])
+            self.assertEqual(trainer.evaluate("train")["data"], "train")
+            self.assertIn("<h1>", pathlib.Path(folder, "report.html").read_text(encoding="utf-8"))
 
     def test_what_a_hook_raises_ends_the_training(self):
         def fail(_):

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,7 +14,9 @@
 #include "base/error.h"
 #include "bindings.h"
 #include "gil.h"
+#include "report/training_page.h"
 #include "tessera/train.h"
+#include "train/run_log.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -45,6 +48,28 @@ nb::dict evaluation_dict(const EvaluationReport& report) {
   result["samples"] = report.samples;
   result["best"] = report.best;
   result["skipped_samples"] = report.skipped_samples;
+  result["data"] = report.data;
+  result["of_best"] = report.of_best;
+  nb::dict metrics;
+  for (const auto& [name, value] : report.metrics) metrics[python_text(name)] = value;
+  result["metrics"] = metrics;
+  if (!report.classes) return result;
+  nb::list classes, confusion;
+  const std::size_t count = report.classes->classes.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const ClassReport::Figures& each = report.classes->classes[i];
+    nb::dict figures;
+    figures["name"] = python_text(each.name);
+    figures["precision"] = each.precision;
+    figures["recall"] = each.recall;
+    figures["f1"] = each.f1;
+    figures["support"] = each.support;
+    classes.append(figures);
+    const auto row = report.classes->confusion.begin() + static_cast<std::ptrdiff_t>(i * count);
+    confusion.append(std::vector<std::int64_t>(row, row + static_cast<std::ptrdiff_t>(count)));
+  }
+  result["classes"] = classes;
+  result["confusion"] = confusion;
   return result;
 }
 
@@ -81,6 +106,8 @@ nb::dict result_dict(const TrainingResult& training) {
   result["loss"] = training.loss;
   result["evaluation"] = optional_evaluation(training.evaluation);
   result["best"] = optional_evaluation(training.best);
+  result["test"] = optional_evaluation(training.test);
+  result["best_test"] = optional_evaluation(training.best_test);
   result["seconds"] = training.seconds;
   result["peak_rss_bytes"] = training.peak_rss_bytes;
   result["skipped_steps"] = training.skipped_steps;
@@ -102,11 +129,12 @@ std::map<std::string, Tensor> arrays_from(nb::handle given) {
 
 Trainer* make_trainer(nb::object model, const std::string& toml, const std::string& where,
                       const std::vector<std::string>& settings, nb::object train_arrays, nb::object test_arrays,
-                      bool overwrite) {
+                      nb::object validation_arrays, bool overwrite) {
   TrainingConfig config = parse_training_config(toml, where, settings);
   config.overwrite = overwrite;
   if (!train_arrays.is_none()) config.data.train_arrays = arrays_from(train_arrays);
   if (!test_arrays.is_none()) config.data.test_arrays = arrays_from(test_arrays);
+  if (!validation_arrays.is_none()) config.data.validation_arrays = arrays_from(validation_arrays);
   std::optional<Model> given;
   if (!model.is_none()) given = nb::cast<Model>(model);
   Trainer* made = nullptr;
@@ -134,8 +162,8 @@ nb::dict run_training(Trainer& trainer, nb::object on_step, nb::object on_evalua
   SignalScope scope;
   {
     TrainingHooks hooks;
-    hooks.step = hook<StepReport>(on_step, step_dict);
-    hooks.evaluation = hook<EvaluationReport>(on_evaluation, evaluation_dict);
+    const auto tell_step = hook<StepReport>(on_step, step_dict);
+    const auto tell_evaluation = hook<EvaluationReport>(on_evaluation, evaluation_dict);
     hooks.checkpoint = hook<std::string>(on_checkpoint, [](const std::string& path) { return python_text(path); });
     if (!on_progress.is_none())
       hooks.progress = [&](std::int64_t step, std::int64_t steps) {
@@ -143,8 +171,32 @@ nb::dict run_training(Trainer& trainer, nb::object on_step, nb::object on_evalua
         on_progress(step, steps);
       };
     hooks.cancellation = scope.cancellation();
+    std::optional<report::TrainingPageFile> page;
+    if (const std::filesystem::path output(trainer.config().output); !output.empty()) {
+      train::LoggedReports logged = train::read_log(output / "log.jsonl", trainer.step());
+      report::TrainingRecord record;
+      record.title = output.filename().string();
+      record.net = report::name_of_net(trainer.config().model, "a model of Python's");
+      record.config = trainer.config();
+      record.steps = std::move(logged.steps);
+      record.evaluations = std::move(logged.evaluations);
+      page.emplace((output / "report.html").string(), std::move(record));
+      hooks.timings = &page->record().timings;
+    }
+    hooks.step = [&](const StepReport& line) {
+      if (page) page->add(line);
+      if (tell_step) tell_step(line);
+    };
+    hooks.evaluation = [&](const EvaluationReport& line) {
+      if (page) page->add(line);
+      if (tell_evaluation) tell_evaluation(line);
+    };
     try {
-      result = without_gil([&] { return trainer.run(hooks); });
+      result = without_gil([&] {
+        TrainingResult made = trainer.run(hooks);
+        if (page) page->finish(made);
+        return made;
+      });
     } catch (const Error&) {
       scope.raise_pending();
       throw;
@@ -160,7 +212,7 @@ nb::dict run_training(Trainer& trainer, nb::object on_step, nb::object on_evalua
 void bind_training(nb::module_& module) {
   nb::class_<Trainer>(module, "Trainer")
       .def(nb::new_(&make_trainer), "model"_a.none(), "toml"_a, "where"_a, "settings"_a, "train"_a.none(),
-           "test"_a.none(), "overwrite"_a)
+           "test"_a.none(), "validation"_a.none(), "overwrite"_a)
       .def(
           "resume",
           [](Trainer& self, nb::object path) {
@@ -171,13 +223,15 @@ void bind_training(nb::module_& module) {
           "path"_a)
       .def("run", &run_training, "on_step"_a.none() = nb::none(), "on_evaluation"_a.none() = nb::none(),
            "on_checkpoint"_a.none() = nb::none(), "on_progress"_a.none() = nb::none())
-      .def("evaluate",
-           [](Trainer& self) {
-             const EvaluationReport report = interruptible([&](const Cancellation*) { return self.evaluate(); });
-             return evaluation_dict(report);
-           })
+      .def(
+          "evaluate",
+          [](Trainer& self, const std::string& data) {
+            return evaluation_dict(interruptible([&](const Cancellation*) { return self.evaluate(data); }));
+          },
+          "data"_a = "test")
       .def("data", [](const Trainer& self) { return data_dict(self.data()); })
       .def("model", &Trainer::model)
+      .def("notes", [](const Trainer& self) { return self.weights().notes; })
       .def("step_model", [](const Trainer& self) { return self.step_model(); })
       .def("save", [](const Trainer& self, nb::object path) { self.save(path_from_python(path)); }, "path"_a);
 }

@@ -13,19 +13,28 @@ from tessera._session import Session, SessionKeywords
 Path = str | os.PathLike[str]
 
 
+def is_list_of_tables(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(each, Mapping) for each in value)
+
+
 def toml_of(config: Mapping[str, Any]) -> str:
-    """The configuration as TOML text: tables of strings, numbers, booleans and lists of those."""
+    """The configuration as TOML text: tables of strings, numbers, booleans, lists of those and lists of tables."""
     lines: list[str] = []
 
-    def write(table: Mapping[str, Any], prefix: str) -> None:
-        if prefix:
+    def write(table: Mapping[str, Any], prefix: str, *, heading: bool = True) -> None:
+        if prefix and heading:
             lines.append(f"[{prefix}]")
         for key, value in table.items():
-            if not isinstance(value, Mapping):
+            if not isinstance(value, Mapping) and not is_list_of_tables(value):
                 lines.append(f"{json.dumps(key)} = {json.dumps(value)}")
         for key, value in table.items():
+            place = f"{prefix}.{json.dumps(key)}" if prefix else json.dumps(key)
             if isinstance(value, Mapping):
-                write(value, f"{prefix}.{json.dumps(key)}" if prefix else json.dumps(key))
+                write(value, place)
+            elif is_list_of_tables(value):
+                for each in value:
+                    lines.append(f"[[{place}]]")
+                    write(each, place, heading=False)
 
     write(config, "")
     return "\n".join(lines) + "\n"
@@ -37,7 +46,7 @@ class Trainer:
     `config`: a path of a TOML file, or a dict with the same tables (docs/training.md lists them). `settings` go over
     it, with dotted names: {"optimiser.learning_rate": 0.1}.
     `model`: a Session or Model to train in place of the config's.
-    `train` and `test`: arrays by field name, in place of files. Not for several threads at once.
+    `train`, `test` and `validation`: arrays by field name, in place of files. Not for several threads at once.
     `overwrite`: run() removes what another training wrote to the output folder; else it refuses such a folder.
 
     >>> config = {"loss": {"name": "mse", "target": "t"}, "data": {"batch": 1}, "train": {"steps": 3}}
@@ -52,6 +61,7 @@ class Trainer:
         model: Session | _core.Model | None = None,
         train: Mapping[str, Any] | None = None,
         test: Mapping[str, Any] | None = None,
+        validation: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
         overwrite: bool = False,
     ) -> None:
@@ -63,7 +73,7 @@ class Trainer:
                 text = file.read()
         given = model.model if isinstance(model, Session) else model
         changes = [f"{key}={json.dumps(value)}" for key, value in (settings or {}).items()]
-        arrays = None if train is None else dict(train), None if test is None else dict(test)
+        arrays = [None if fields is None else dict(fields) for fields in (train, test, validation)]
         self._core = _core.Trainer(given, text, where, changes, *arrays, overwrite)
 
     def run(
@@ -85,9 +95,13 @@ class Trainer:
         """Goes on from the newest checkpoint in a folder, or from a checkpoint file."""
         self._core.resume(path)
 
-    def evaluate(self) -> dict[str, Any]:
-        """Of the test data with the weights as they are."""
-        return self._core.evaluate()
+    def evaluate(self, data: str = "test") -> dict[str, Any]:
+        """Of the test data with the weights as they are, or of those named: "test", "validation" or "train".
+
+        "metrics" holds all metrics by name; "classes" (with precision, recall, f1 and support) and "confusion" are
+        there where the net tells classes apart.
+        """
+        return self._core.evaluate(data)
 
     def data(self) -> dict[str, Any]:
         """What the training learns from: samples, and of a table how each column is encoded."""
@@ -96,6 +110,10 @@ class Trainer:
     def model(self) -> _core.Model:
         """The net with the weights as they are."""
         return self._core.model()
+
+    def notes(self) -> list[str]:
+        """What was done to the net before the training: a new last layer, weights of a file."""
+        return self._core.notes()
 
     def session(self, **options: Unpack[SessionKeywords]) -> Session:
         """The same, ready to run."""
