@@ -23,7 +23,7 @@ TASKS = [
       "quantisation_aware.md", "sparsity.md",
       "deep_compression.md", "dictionary.md", "distillation.md"]),
     ("Share a machine and serve", ["sharing.md", "serving.md", "serving_measured.md", "switching.md"]),
-    ("Train", ["training.md", "gradients.md"]),
+    ("Train", ["training.md", "losses_and_metrics.md", "export_for_training.md", "gradients.md"]),
     ("Reference", ["cli.md", "python-reference.md", "cpp/index.html", "limits.md", "glossary.md"]),
     ("Performance", ["performance.md", "performance_ice_lake.md", "performance_zen5.md", "performance_dilated.md"]),
     ("Develop", ["architecture.md", "add-operator.md", "add-pass.md", "add-device.md", "fuzzing.md"]),
