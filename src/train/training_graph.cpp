@@ -68,7 +68,6 @@ class Step {
     TrainingGraph made = finish();
     made.predictions = std::move(places);
     return made;
-    return finish();
   }
 
   TrainingGraph build() {

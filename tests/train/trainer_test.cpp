@@ -275,8 +275,8 @@ TEST(Trainer, SaysWhatDoesNotFit) {
   config = small();
   config.metric = "beauty";
   refuses("beauty", config);
-  config.metric = "auc";
-  refuses("auc: the target [16] does not fit one score a sample, [16, 3]", config);
+  config.metric = "mae";
+  refuses("the prediction [16, 3] and the target [16] differ in shape", config);
   config = small();
   config.data.hold_out = 0.2;
   refuses("data.hold_out is 0.2, but there are test data too", config);
