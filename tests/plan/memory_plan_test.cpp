@@ -54,6 +54,25 @@ TEST(MemoryPlan, RandomLifetimesStaySoundAndNearTheBound) {
   }
 }
 
+// To compare each buffer with each other one would take hours.
+TEST(MemoryPlan, AChainOfManyBuffersIsPlannedInLinearTime) {
+  std::vector<BufferRequest> chain;
+  for (std::int64_t i = 0; i < 300'000; ++i) chain.push_back({64 * (1 + i % 3), i, i + 2});
+  const MemoryPlan plan = plan_memory(chain);
+  EXPECT_GE(plan.arena_bytes, plan.largest_live_bytes);
+  EXPECT_LE(plan.arena_bytes, 2 * plan.largest_live_bytes);
+}
+
+// Where too many overlap to list them, as in a training step, buffers are placed alike.
+TEST(MemoryPlan, ManyLongLivesStaySound) {
+  constexpr std::int64_t kMany = 3000;
+  std::vector<BufferRequest> requests;
+  for (std::int64_t i = 0; i < kMany; ++i) requests.push_back({64 * (1 + i % 7), i, 2 * kMany - i});
+  const MemoryPlan plan = plan_memory(requests);
+  EXPECT_EQ(plan.arena_bytes, plan.largest_live_bytes);
+  expect_sound(requests, plan);
+}
+
 TEST(MemoryPlan, RefusesSizesThatOverflow) {
   EXPECT_THROW(plan_memory({{INT64_MAX / 2, 0, 1}, {INT64_MAX / 2, 0, 1}, {INT64_MAX / 2, 0, 1}}), Error);
 }

@@ -62,11 +62,25 @@ void plan_split(WindowPlan& plan, const WindowFormat& format, const WindowMultip
                plan.depth * format.element_bytes);
 }
 
-// Whether a tap reads the input for some output of [begin, end) of the axis.
-bool reads_input(const ops::WindowAxis& axis, std::int64_t tap, std::int64_t begin, std::int64_t end) {
+// The outputs [first, end) of an axis for which a tap reads the input.
+struct TapOutputs {
+  std::int64_t first, end;
+};
+
+TapOutputs outputs_reading(const ops::WindowAxis& axis, std::int64_t tap) {
+  // Positions rise by a stride from output to output.
   const std::int64_t start = tap * axis.dilation - axis.pad_begin;
-  const std::int64_t first = std::max(begin, start >= 0 ? 0 : ceil_divide(-start, axis.stride));
-  return first < end && start + first * axis.stride < axis.input;
+  const std::int64_t first = start >= 0 ? 0 : ceil_divide(-start, axis.stride);
+  const std::int64_t end = start >= axis.input ? 0 : ceil_divide(axis.input - start, axis.stride);
+  return {first, std::max(first, std::min(axis.output, end))};
+}
+
+// The rows of the tiles [first, end) of a line of `output` rows cut into `tiles`, each counted as `fewest` at least.
+std::int64_t rows_of_tiles(std::int64_t output, std::int64_t tiles, std::int64_t first, std::int64_t end,
+                           std::int64_t fewest) {
+  const std::int64_t rows = output * end / tiles - output * first / tiles, low = output / tiles;
+  const std::int64_t higher = rows - low * (end - first);  // tiles have `low` rows or one more
+  return (end - first - higher) * std::max(fewest, low) + higher * std::max(fewest, low + 1);
 }
 
 }  // namespace
@@ -141,17 +155,24 @@ WindowPlan plan_windows(const WindowLayer& layer, const WindowFormat& format, co
 std::int64_t tiles_of_line(const ops::WindowAxis& line, std::int64_t tile_rows) {
   constexpr std::int64_t kFewestRows = 4;    // fewer take as long
   constexpr double kTile = 1, kGain = 0.95;  // a tile takes as long as so many rows more; less work than this share
-  if (line.kernel == 1 || (line.pad_begin == 0 && line.pad_end == 0)) return 0;
+  constexpr std::int64_t kMostTried = 256;   // numbers of tiles, which are spaced evenly where there are more
+  // What the tiles compute is at least what the taps read, so that little padding leaves nothing to gain.
+  if (line.kernel == 1 || (line.pad_begin == 0 && line.pad_end == 0) || share_inside(line) > kGain) return 0;
   double least = kGain * static_cast<double>(line.output * line.kernel) * (1 + kTile / static_cast<double>(tile_rows));
   std::int64_t best = 0;
-  const std::int64_t fewest = ceil_divide(line.output, tile_rows), most = std::max(fewest, line.output / kFewestRows);
-  for (std::int64_t tiles = fewest; tiles <= std::min(most, 2 * fewest + 1); ++tiles) {
+  const std::int64_t fewest = ceil_divide(line.output, tile_rows), most = std::max(fewest, line.output / kFewestRows),
+                     last = std::min(most, 2 * fewest + 1);
+  const std::int64_t step = ceil_divide(last - fewest + 1, kMostTried);
+  for (std::int64_t tiles = fewest; tiles <= last; tiles += step) {
+    // The tile that an output is in.
+    const auto tile_of = [&](std::int64_t output) { return ceil_divide((output + 1) * tiles, line.output) - 1; };
     double work = 0;
-    for (std::int64_t i = 0; i < tiles; ++i) {
-      const std::int64_t begin = line.output * i / tiles, end = line.output * (i + 1) / tiles;
-      std::int64_t taps = 0;
-      for (std::int64_t k = 0; k < line.kernel; ++k) taps += reads_input(line, k, begin, end) ? 1 : 0;
-      work += static_cast<double>(taps) * (static_cast<double>(std::max(kFewestRows, end - begin)) + kTile);
+    for (std::int64_t k = 0; k < line.kernel; ++k) {
+      const TapOutputs reading = outputs_reading(line, k);
+      if (reading.first == reading.end) continue;
+      const std::int64_t first = tile_of(reading.first), end = tile_of(reading.end - 1) + 1;
+      work += static_cast<double>(rows_of_tiles(line.output, tiles, first, end, kFewestRows)) +
+              kTile * static_cast<double>(end - first);
     }
     if (work >= least) continue;
     least = work;
@@ -162,7 +183,10 @@ std::int64_t tiles_of_line(const ops::WindowAxis& line, std::int64_t tile_rows) 
 
 double share_inside(const ops::WindowAxis& axis) {
   std::int64_t inside = 0;
-  for (std::int64_t o = 0; o < axis.output; ++o) inside += axis.taps_within(o, 0, axis.input);
+  for (std::int64_t k = 0; k < axis.kernel; ++k) {
+    const TapOutputs reading = outputs_reading(axis, k);
+    inside += reading.end - reading.first;
+  }
   return static_cast<double>(inside) / static_cast<double>(std::max<std::int64_t>(1, axis.output * axis.kernel));
 }
 

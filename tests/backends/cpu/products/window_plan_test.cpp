@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace tessera::backends::cpu::window_plan_test {
 namespace {
 
@@ -87,6 +89,62 @@ TEST(WindowPlan, ShortPiecesOfFewOutputsGoByVectors) {
   EXPECT_EQ(rows_for_multiplier(layer_of(8, 16), kBytes), 0);
   EXPECT_EQ(rows_for_multiplier(layer_of(8, 400), kBytes), 20 * 19);
   EXPECT_EQ(rows_for_multiplier(layer_of(256, 16), kBytes), 20 * 19);
+}
+
+// Counts the rows that each tap computes tile by tile, as tiles_of_line adds them up.
+std::int64_t tiles_by_counting(const ops::WindowAxis& line, std::int64_t tile_rows) {
+  const auto reads = [&](std::int64_t tap, std::int64_t output) {
+    const std::int64_t at = output * line.stride + tap * line.dilation - line.pad_begin;
+    return at >= 0 && at < line.input;
+  };
+  const std::int64_t fewest = (line.output + tile_rows - 1) / tile_rows, most = std::max(fewest, line.output / 4);
+  double least = 0.95 * static_cast<double>(line.output * line.kernel) * (1 + 1 / static_cast<double>(tile_rows));
+  std::int64_t best = 0;
+  for (std::int64_t tiles = fewest; tiles <= std::min(most, 2 * fewest + 1); ++tiles) {
+    double work = 0;
+    for (std::int64_t i = 0; i < tiles; ++i) {
+      const std::int64_t begin = line.output * i / tiles, end = line.output * (i + 1) / tiles;
+      for (std::int64_t tap = 0; tap < line.kernel; ++tap) {
+        bool read = false;
+        for (std::int64_t output = begin; output < end; ++output) read = read || reads(tap, output);
+        if (read) work += static_cast<double>(std::max<std::int64_t>(4, end - begin) + 1);
+      }
+    }
+    if (work >= least) continue;
+    least = work;
+    best = tiles;
+  }
+  return line.kernel == 1 || (line.pad_begin == 0 && line.pad_end == 0) ? 0 : best;
+}
+
+ops::WindowAxis padded_line(std::int64_t input, std::int64_t kernel, std::int64_t dilation, std::int64_t stride = 1) {
+  ops::WindowAxis line{.input = input, .kernel = kernel, .stride = stride, .dilation = dilation};
+  line.pad_begin = line.pad_end = dilation * (kernel / 2);
+  line.output = (input + 2 * line.pad_begin - (kernel - 1) * dilation - 1) / stride + 1;
+  return line;
+}
+
+TEST(TilesOfLine, AreThoseThatCountingFinds) {
+  for (const std::int64_t input : {1, 5, 20, 37, 64, 200}) {
+    for (const std::int64_t kernel : {1, 3, 7}) {
+      for (const std::int64_t dilation : {1, 2, 6, 15, 40}) {
+        for (const std::int64_t stride : {1, 2}) {
+          const ops::WindowAxis line = padded_line(input, kernel, dilation, stride);
+          EXPECT_EQ(tiles_of_line(line, 12), tiles_by_counting(line, 12))
+              << input << " inputs, " << kernel << " taps, dilation " << dilation << ", stride " << stride;
+        }
+      }
+    }
+  }
+}
+
+// Counting tile by tile would take years.
+TEST(TilesOfLine, TakeNoLongerForALongLine) {
+  constexpr std::int64_t kLong = std::int64_t{1} << 32;
+  EXPECT_EQ(tiles_of_line(padded_line(kLong, 7, 1), 12), 0);
+  EXPECT_EQ(tiles_of_line(padded_line(kLong, 7, 5), 12), 0);
+  EXPECT_GT(tiles_of_line(padded_line(kLong, 3, kLong / 2), 12), 0);
+  EXPECT_DOUBLE_EQ(share_inside(padded_line(kLong, 3, kLong / 2)), 2.0 / 3);
 }
 
 }  // namespace
