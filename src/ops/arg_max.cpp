@@ -1,6 +1,7 @@
 #include "ops/arg_max.h"
 
 #include "ops/reduction.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -11,7 +12,7 @@ void infer(InferContext& context) {
   const std::int64_t axes[] = {normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims->size()))};
   const ir::Dim& length = (*dims)[static_cast<std::size_t>(axes[0])];
   context.check(!length.is_known() || length.value() > 0, "axis {} of {} has no elements to choose from", axes[0],
-                ir::to_string(*dims));
+                text_of(*dims));
   context.set_output(0, DType::i64, reduced_dims(*dims, axes, context.integer("keepdims") != 0));
 }
 

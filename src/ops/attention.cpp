@@ -8,6 +8,7 @@
 #include "ops/check_operand.h"
 #include "ops/gradient.h"
 #include "ops/random_streams.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -65,7 +66,7 @@ void check_mask(const InferContext& context, std::size_t input, const Dims& scor
     else fits = input == kMask ? have.value() <= want.value() : have.value() == want.value();
   }
   context.check(fits, "'{}' has shape {}, which does not broadcast to {}", context.op().inputs[input].name,
-                to_string(mask), to_string(scores));
+                text_of(mask), text_of(scores));
 }
 
 // Scores, or statistics in their place.
@@ -92,11 +93,11 @@ void infer(InferContext& context) {
   check_attributes(context, rank == 3);
   const Dims q = unpacked(context, kQuery, rank), k = unpacked(context, kKey, rank),
              v = unpacked(context, kValue, rank);
-  context.check(q[0].may_equal(k[0]) && q[0].may_equal(v[0]), "Q, K and V have batches {}, {} and {}", to_string(q[0]),
-                to_string(k[0]), to_string(v[0]));
-  context.check(q[3].may_equal(k[3]), "heads of Q have size {}, those of K {}", to_string(q[3]), to_string(k[3]));
+  context.check(q[0].may_equal(k[0]) && q[0].may_equal(v[0]), "Q, K and V have batches {}, {} and {}", text_of(q[0]),
+                text_of(k[0]), text_of(v[0]));
+  context.check(q[3].may_equal(k[3]), "heads of Q have size {}, those of K {}", text_of(q[3]), text_of(k[3]));
   context.check(k[1].may_equal(v[1]) && k[2].may_equal(v[2]), "K has {} heads of length {}, V {} of length {}",
-                to_string(k[1]), to_string(k[2]), to_string(v[1]), to_string(v[2]));
+                text_of(k[1]), text_of(k[2]), text_of(v[1]), text_of(v[2]));
   if (q[1].is_known() && k[1].is_known()) {
     context.check(k[1].value() > 0 ? q[1].value() % k[1].value() == 0 : q[1].value() == 0,
                   "{} query heads are not a multiple of {} key heads", q[1].value(), k[1].value());

@@ -1,6 +1,7 @@
 #include "ops/attention_gradient.h"
 
 #include "ops/attention.h"
+#include "ops/text_of.h"
 #include "ops/wanted_output.h"
 
 namespace tessera::ops {
@@ -16,8 +17,8 @@ void check_like(InferContext& context, std::size_t i, std::size_t other) {
   if (own == nullptr || want == nullptr) return;
   bool fits = own->size() == want->size();
   for (std::size_t k = 0; fits && k < own->size(); ++k) fits = (*own)[k].may_equal((*want)[k]);
-  context.check(fits, "'{}' has shape {}, expected that of '{}', {}", context.op().inputs[i].name, to_string(*own),
-                context.op().inputs[other].name, to_string(*want));
+  context.check(fits, "'{}' has shape {}, expected that of '{}', {}", context.op().inputs[i].name, text_of(*own),
+                context.op().inputs[other].name, text_of(*want));
 }
 
 void infer(InferContext& context) {
@@ -26,14 +27,13 @@ void infer(InferContext& context) {
   const ir::Dims *q = context.dims(input::query), *statistics = context.dims(input::statistics);
   context.check(q == nullptr || q->size() == 4 ||
                     (q->size() == 3 && context.has_attribute("q_num_heads") && context.has_attribute("kv_num_heads")),
-                "Q has shape {}, expected rank 4, or rank 3 with attributes q_num_heads and kv_num_heads",
-                q == nullptr ? "" : to_string(*q));
+                "Q has shape {}, expected rank 4, or rank 3 with attributes q_num_heads and kv_num_heads", text_of(q));
   if (q == nullptr || statistics == nullptr) return;
   const bool packed = q->size() == 3;
   const ir::Dims want{(*q)[0], packed ? ir::Dim(context.integer("q_num_heads")) : (*q)[1], (*q)[packed ? 1 : 2], 2};
   bool fits = statistics->size() == 4;
   for (std::size_t k = 0; fits && k < 4; ++k) fits = (*statistics)[k].may_equal(want[k]);
-  context.check(fits, "'statistics' has shape {}, expected {}", to_string(*statistics), to_string(want));
+  context.check(fits, "'statistics' has shape {}, expected {}", text_of(*statistics), text_of(want));
 }
 
 // Five products of the scores' size, where attention has two.

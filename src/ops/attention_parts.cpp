@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 
@@ -87,7 +88,7 @@ ValueId counting_keys(GraphBuilder& builder, ValueId mask, const ScoreSizes& siz
   if (shape == Shape{batch, queries, total}) return is_positive(builder, mask, {batch, 1, queries, total});
   const bool square = shape.size() == 4 && shape[0] == batch && shape[1] == 1 && shape[2] == shape[3];
   require(square && shape[2] >= total && base::checked_add(past, queries) <= shape[2], ErrorKind::invalid_model,
-          "the mask has shape {}, which does not fit a batch of {}, {} queries and {} keys", to_string(shape), batch,
+          "the mask has shape {}, which does not fit a batch of {}, {} queries and {} keys", text_of(shape), batch,
           queries, total);
   const ValueId rows = sliced(builder, mask, 2, past, past + queries);
   return is_positive(builder, sliced(builder, rows, 3, 0, total), {batch, 1, queries, total});

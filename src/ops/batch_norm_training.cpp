@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/gradient.h"
+#include "ops/text_of.h"
 #include "ops/wanted_output.h"
 
 namespace tessera::ops {
@@ -28,7 +29,7 @@ void check_channels(const InferContext& context, std::size_t i, const ir::Dim& c
   if (!context.has_input(i) || dims == nullptr) return;
   context.check(dims->size() == 1 && (*dims)[0].may_equal(channels),
                 "input '{}' has shape {}, expected one value for each of {} channels", context.op().inputs[i].name,
-                to_string(*dims), to_string(channels));
+                text_of(*dims), text_of(channels));
 }
 
 void check_same_shape(const InferContext& context, std::size_t i, std::size_t as) {
@@ -37,8 +38,8 @@ void check_same_shape(const InferContext& context, std::size_t i, std::size_t as
   if (own == nullptr || other == nullptr) return;
   bool fits = own->size() == other->size();
   for (std::size_t axis = 0; fits && axis < own->size(); ++axis) fits = (*own)[axis].may_equal((*other)[axis]);
-  context.check(fits, "input '{}' has shape {}, expected that of '{}', {}", context.op().inputs[i].name,
-                to_string(*own), context.op().inputs[as].name, to_string(*other));
+  context.check(fits, "input '{}' has shape {}, expected that of '{}', {}", context.op().inputs[i].name, text_of(*own),
+                context.op().inputs[as].name, text_of(*other));
 }
 
 void infer_forward(InferContext& context) {

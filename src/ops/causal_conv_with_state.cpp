@@ -4,6 +4,7 @@
 
 #include "ops/check_operand.h"
 #include "ops/gradient.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -15,7 +16,7 @@ void infer(InferContext& context) {
   context.check(activation == "none" || activation == "silu" || activation == "swish",
                 "activation is '{}', expected none, silu or swish", activation);
   const ir::Dims x = context.dims(0) != nullptr ? *context.dims(0) : ir::Dims(3);
-  context.check(x.size() == 3, "input has shape {}, expected [batch, channels, length]", to_string(x));
+  context.check(x.size() == 3, "input has shape {}, expected [batch, channels, length]", text_of(x));
   check_operand(context, 1, {x[1], 1, ir::Dim()});
   check_operand(context, 2, {x[1]});
   const ir::Dim kernel = context.dims(1) != nullptr ? (*context.dims(1))[2] : ir::Dim();

@@ -7,6 +7,7 @@
 #include "ops/fused_activation.h"
 #include "ops/pooling.h"
 #include "ops/rounded_product.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -17,7 +18,7 @@ using ir::ValueId;
 std::optional<ir::Dims> data_dims(const InferContext& context) {
   const ir::Dims* x = context.dims(0);
   if (x == nullptr) return std::nullopt;
-  context.check(x->size() >= 3, "input {} has rank {}, expected [N, spatial..., C]", to_string(*x), x->size());
+  context.check(x->size() >= 3, "input {} has rank {}, expected [N, spatial..., C]", text_of(*x), x->size());
   return channels_first(*x);
 }
 

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "ops/text_of.h"
+
 namespace tessera::ops {
 
 void check_operand(const InferContext& context, std::size_t i, const ir::Dims& expected) {
@@ -9,15 +11,14 @@ void check_operand(const InferContext& context, std::size_t i, const ir::Dims& e
   const ir::Dims& dims = *context.dims(i);
   bool fits = dims.size() == expected.size();
   for (std::size_t axis = 0; fits && axis < dims.size(); ++axis) fits = dims[axis].may_equal(expected[axis]);
-  context.check(fits, "'{}' has shape {}, expected {}", context.op().inputs[i].name, to_string(dims),
-                to_string(expected));
+  context.check(fits, "'{}' has shape {}, expected {}", context.op().inputs[i].name, text_of(dims), text_of(expected));
 }
 
 ir::Dims dims_of_rank(const InferContext& context, std::size_t i, std::size_t rank) {
   const ir::Dims* dims = context.dims(i);
   if (dims == nullptr) return ir::Dims(rank);
   context.check(dims->size() == rank, "'{}' has shape {}, expected rank {}", context.op().inputs[i].name,
-                to_string(*dims), rank);
+                text_of(*dims), rank);
   return *dims;
 }
 

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "ops/gradient.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -12,8 +13,7 @@ constexpr TypeSet kTypes = types::numbers | types::boolean | types::text | types
 
 void infer(InferContext& context) {
   const ir::Dims* input = context.dims(0);
-  context.check(input == nullptr || input->size() == 3, "input is {}, expected rank 3",
-                input == nullptr ? "" : ir::to_string(*input));
+  context.check(input == nullptr || input->size() == 3, "input is {}, expected rank 3", text_of(input));
   const auto image = context.constant_integers(1), block = context.constant_integers(2);
   const auto axes = known_length(context, 1);
   const std::optional<Shape> shape = input != nullptr ? ir::to_shape(*input) : std::nullopt;
@@ -21,7 +21,7 @@ void infer(InferContext& context) {
   ir::Dims result = unknown_dims(base::checked_add(image ? static_cast<std::int64_t>(image->size()) : *axes, 2));
   if (input != nullptr) result[0] = (*input)[0];
   for (std::size_t i = 0; image && i < image->size(); ++i) {
-    context.check((*image)[i] >= 0, "image_shape {} has a negative dimension", to_string(*image));
+    context.check((*image)[i] >= 0, "image_shape {} has a negative dimension", text_of(*image));
     result[2 + i] = (*image)[i];
   }
   if (shape && image && block) result[1] = col2im_geometry(context, *shape, *image, *block).channels;
@@ -68,9 +68,9 @@ Col2ImGeometry col2im_geometry(const AttributeReader& reader, const Shape& input
   require(axes > 0 && block.size() == axes, ErrorKind::invalid_model, "image_shape has {} axes, block_shape {}", axes,
           block.size());
   for (std::int64_t size : image)
-    require(size >= 0, ErrorKind::invalid_model, "image_shape {} has a negative dimension", to_string(image));
+    require(size >= 0, ErrorKind::invalid_model, "image_shape {} has a negative dimension", text_of(image));
   for (std::int64_t size : block)
-    require(size > 0, ErrorKind::invalid_model, "block_shape {} has a dimension below 1", to_string(block));
+    require(size > 0, ErrorKind::invalid_model, "block_shape {} has a dimension below 1", text_of(block));
   Col2ImGeometry geometry{
       image, block, list_or(reader, "dilations", axes, 1), {}, {}, list_or(reader, "strides", axes, 1), {}, 0};
   const std::vector<std::int64_t> pads = list_or(reader, "pads", 2 * axes, 0);
@@ -85,7 +85,7 @@ Col2ImGeometry col2im_geometry(const AttributeReader& reader, const Shape& input
   }
   const std::int64_t block_elements = element_count(block), places = element_count(geometry.positions);
   require(input.size() == 3 && input[1] % block_elements == 0 && input[2] == places, ErrorKind::invalid_model,
-          "input is {}, expected [N, a multiple of {}, {}]", to_string(input), block_elements, places);
+          "input is {}, expected [N, a multiple of {}, {}]", text_of(input), block_elements, places);
   geometry.channels = input[1] / block_elements;
   return geometry;
 }

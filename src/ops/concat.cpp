@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/gradient.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -88,15 +89,14 @@ ir::Dims concat_dims(std::span<const ir::Dims> inputs, std::int64_t axis) {
   ir::Dims result = inputs[0];
   for (const ir::Dims& next : inputs.subspan(1)) {
     require(next.size() == result.size(), ErrorKind::invalid_model, "cannot join {} and {}: their ranks differ",
-            ir::to_string(inputs[0]), ir::to_string(next));
+            text_of(inputs[0]), text_of(next));
     for (std::size_t i = 0; i < result.size(); ++i) {
       if (static_cast<std::int64_t>(i) == axis) {
         result[i] = result[i] + next[i];
         continue;
       }
       require(result[i].may_equal(next[i]), ErrorKind::invalid_model,
-              "cannot join {} and {} along axis {}: axis {} differs", ir::to_string(inputs[0]), ir::to_string(next),
-              axis, i);
+              "cannot join {} and {} along axis {}: axis {} differs", text_of(inputs[0]), text_of(next), axis, i);
       result[i] = same_dim(result[i], next[i]);
     }
   }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/infer.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -38,7 +39,7 @@ std::optional<std::vector<ir::ValueType>> infer_possible_branch(const InferConte
 void infer_if(InferContext& context) {
   const ir::Dims* condition = context.dims(0);
   context.check(condition == nullptr || ir::product(*condition).may_equal(1),
-                "the condition has shape {}, expected one element", condition != nullptr ? to_string(*condition) : "");
+                "the condition has shape {}, expected one element", text_of(condition));
   const std::size_t thens = context.graph("then_branch").outputs().size();
   const std::size_t elses = context.graph("else_branch").outputs().size();
   context.check(thens == elses, "then_branch has {} outputs, but else_branch {}", thens, elses);
@@ -97,7 +98,7 @@ std::vector<ir::ValueType> join_iterations(const InferContext& context, const st
 // A tensor with `length` values of type `element` along a new axis; the axis counts in the result.
 ir::ValueType stacked(const InferContext& context, const ir::ValueType& element, const ir::Dim& length,
                       std::int64_t axis) {
-  context.check(element.is_tensor(), "a scan output is {}, expected a tensor", to_string(element));
+  context.check(element.is_tensor(), "a scan output is {}, expected a tensor", text_of(element));
   if (!element.dims) return element;
   ir::Dims dims = *element.dims;
   const std::int64_t at = normalise_axis(axis, static_cast<std::int64_t>(dims.size()) + 1);
@@ -108,7 +109,7 @@ ir::ValueType stacked(const InferContext& context, const ir::ValueType& element,
 void check_scalar(const InferContext& context, std::size_t input) {
   if (!context.has_input(input) || context.dims(input) == nullptr) return;
   context.check(ir::product(*context.dims(input)).may_equal(1), "'{}' has shape {}, expected one element",
-                context.op().inputs[input].name, to_string(*context.dims(input)));
+                context.op().inputs[input].name, text_of(*context.dims(input)));
 }
 
 void infer_loop(InferContext& context) {
@@ -142,12 +143,12 @@ void infer_scan(InferContext& context) {
   ir::Dim length;
   for (std::size_t i = 0; i < plan.scan_inputs; ++i) {
     ir::ValueType type = context.input(plan.states + i);
-    context.check(type.is_tensor(), "scan input {} is {}, expected a tensor", i, to_string(type));
+    context.check(type.is_tensor(), "scan input {} is {}, expected a tensor", i, text_of(type));
     if (type.dims) {
       const std::int64_t axis = normalise_axis(plan.input_axes[i], static_cast<std::int64_t>(type.dims->size()));
       const ir::Dim size = (*type.dims)[static_cast<std::size_t>(axis)];
-      context.check(size.may_equal(length), "scan inputs have different lengths: {} and {}", to_string(length),
-                    to_string(size));
+      context.check(size.may_equal(length), "scan inputs have different lengths: {} and {}", text_of(length),
+                    text_of(size));
       if (length.is_unknown() || size.is_known()) length = size;
       type.dims->erase(type.dims->begin() + axis);
     }
@@ -166,7 +167,7 @@ void infer_sequence_map(InferContext& context) {
   for (std::size_t i = 0; i < context.input_count(); ++i) {
     context.check(context.has_input(i), "input {} is missing", i);
     const ir::ValueType& type = context.input(i);
-    context.check(i > 0 || type.kind == Kind::sequence, "the first input is {}, expected a sequence", to_string(type));
+    context.check(i > 0 || type.kind == Kind::sequence, "the first input is {}, expected a sequence", text_of(type));
     elements.push_back(type.kind == Kind::sequence ? *type.element : type);
   }
   std::vector<ir::ValueType> results = context.infer_subgraph("body", std::move(elements));

@@ -1,6 +1,7 @@
 #include "ops/conv.h"
 
 #include "ops/conv_gradient.h"
+#include "ops/text_of.h"
 #include "ops/window_geometry.h"
 
 namespace tessera::ops {
@@ -9,8 +10,8 @@ namespace {
 void check_bias(const InferContext& context, std::size_t bias, const ir::Dim& channels) {
   if (!context.has_input(bias) || context.dims(bias) == nullptr) return;
   const ir::Dims& dims = *context.dims(bias);
-  context.check(dims.size() == 1 && dims[0].may_equal(channels), "the bias has shape {}, expected [{}]",
-                to_string(dims), to_string(channels));
+  context.check(dims.size() == 1 && dims[0].may_equal(channels), "the bias has shape {}, expected [{}]", text_of(dims),
+                text_of(channels));
 }
 
 void infer(InferContext& context) {
@@ -37,8 +38,8 @@ std::optional<ir::Dims> convolved_dims(const InferContext& context, const ir::Di
   const ir::Dims unknown(data != nullptr ? data->size() : weights->size());
   const ir::Dims& x = data != nullptr ? *data : unknown;
   const ir::Dims& w = weights != nullptr ? *weights : unknown;
-  context.check(x.size() >= 3, "input {} has rank {}, expected [N, C, spatial...]", to_string(x), x.size());
-  context.check(x.size() == w.size(), "input {} and weights {} have different ranks", to_string(x), to_string(w));
+  context.check(x.size() >= 3, "input {} has rank {}, expected [N, C, spatial...]", text_of(x), x.size());
+  context.check(x.size() == w.size(), "input {} and weights {} have different ranks", text_of(x), text_of(w));
   std::vector<std::int64_t> kernel;
   for (std::size_t i = 2; i < w.size(); ++i) kernel.push_back(w[i].value());
   const WindowAttributes attributes = read_window_attributes(context, kernel);

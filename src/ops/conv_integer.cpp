@@ -1,6 +1,7 @@
 #include "ops/conv_integer.h"
 
 #include "ops/conv.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -14,7 +15,7 @@ void check_quantisation(const InferContext& context, std::size_t input, const ir
   const std::string_view name = context.op().inputs[input].name;
   const bool single = dims.empty() || (dims.size() == 1 && dims[0].may_equal(1));
   const bool per_channel = channels != nullptr && dims.size() == 1 && dims[0].may_equal(*channels);
-  context.check(single || per_channel, "'{}' has shape {}, expected a scalar{}", name, to_string(dims),
+  context.check(single || per_channel, "'{}' has shape {}, expected a scalar{}", name, text_of(dims),
                 channels != nullptr ? " or one value an output channel" : "");
 }
 

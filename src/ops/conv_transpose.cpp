@@ -2,6 +2,7 @@
 
 #include "ops/conv.h"
 #include "ops/conv_gradient.h"
+#include "ops/text_of.h"
 #include "ops/window_geometry.h"
 
 namespace tessera::ops {
@@ -44,10 +45,10 @@ std::optional<ir::Dims> transposed_dims(const InferContext& context, const ir::D
   const ir::Dims unknown(data != nullptr ? data->size() : weights->size());
   const ir::Dims& x = data != nullptr ? *data : unknown;
   const ir::Dims& w = weights != nullptr ? *weights : unknown;
-  context.check(x.size() >= 3, "input {} has rank {}, expected [N, C, spatial...]", to_string(x), x.size());
-  context.check(x.size() == w.size(), "input {} and weights {} have different ranks", to_string(x), to_string(w));
-  context.check(x[1].may_equal(w[0]), "the input has {} channels, but the weights have {}", to_string(x[1]),
-                to_string(w[0]));
+  context.check(x.size() >= 3, "input {} has rank {}, expected [N, C, spatial...]", text_of(x), x.size());
+  context.check(x.size() == w.size(), "input {} and weights {} have different ranks", text_of(x), text_of(w));
+  context.check(x[1].may_equal(w[0]), "the input has {} channels, but the weights have {}", text_of(x[1]),
+                text_of(w[0]));
   const std::int64_t groups = context.integer("group");
   context.check(groups >= 1, "group is {}, expected at least 1", groups);
   const ir::Dim& channels = x[1].is_known() ? x[1] : w[0];
@@ -59,8 +60,8 @@ std::optional<ir::Dims> transposed_dims(const InferContext& context, const ir::D
   ir::Dims y{x[0], w[1] * ir::Dim(groups)};
   if (context.has_input(2) && context.dims(2) != nullptr) {
     const ir::Dims& bias = *context.dims(2);
-    context.check(bias.size() == 1 && bias[0].may_equal(y[1]), "the bias has shape {}, expected [{}]", to_string(bias),
-                  to_string(y[1]));
+    context.check(bias.size() == 1 && bias[0].may_equal(y[1]), "the bias has shape {}, expected [{}]", text_of(bias),
+                  text_of(y[1]));
   }
   for (std::size_t i = 0; i < attributes.rank(); ++i) y.push_back(output_dim(context, attributes, i, x[i + 2]));
   return y;

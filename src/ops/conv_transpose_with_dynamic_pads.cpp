@@ -5,6 +5,7 @@
 #include "ops/builder.h"
 #include "ops/conv.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -25,8 +26,8 @@ void infer(InferContext& context) {
   const Dims *x = context.dims(0), *w = context.dims(1);
   if (x == nullptr || w == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
   context.check(x->size() >= 3 && x->size() == w->size(),
-                "input {} and weights {}, expected [N, C, spatial...] and [C, M / group, kernel...]", to_string(*x),
-                to_string(*w));
+                "input {} and weights {}, expected [N, C, spatial...] and [C, M / group, kernel...]", text_of(*x),
+                text_of(*w));
   const auto spatial = static_cast<std::int64_t>(x->size()) - 2;
   if (context.has_input(2)) {
     const std::optional<std::int64_t> length = known_length(context, 2);

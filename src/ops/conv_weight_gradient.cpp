@@ -3,6 +3,7 @@
 #include "ops/channels_last.h"
 #include "ops/gradient.h"
 #include "ops/rounded_product.h"
+#include "ops/text_of.h"
 #include "ops/window_geometry.h"
 
 namespace tessera::ops {
@@ -52,20 +53,20 @@ void set_weights(InferContext& context, const std::optional<ir::Dims>& x, const 
                   kernel.size());
     const ir::Dim& channels = (**data)[1];
     context.check(!channels.is_known() || channels.value() % group == 0, "{} channels do not divide into {} groups",
-                  to_string(channels), group);
+                  text_of(channels), group);
   }
   if (x && (*x)[1].is_known()) w[1] = ir::Dim((*x)[1].value() / group);
   if (g) w[0] = (*g)[1];
   if (x && g)
-    context.check((*x)[0].may_equal((*g)[0]), "X has the batch {}, its gradient {}", to_string((*x)[0]),
-                  to_string((*g)[0]));
+    context.check((*x)[0].may_equal((*g)[0]), "X has the batch {}, its gradient {}", text_of((*x)[0]),
+                  text_of((*g)[0]));
   context.set_output(0, type, std::move(w));
 }
 
 std::optional<ir::Dims> dims_of(const InferContext& context, std::size_t input, bool channels_are_last) {
   const ir::Dims* dims = context.dims(input);
   if (dims == nullptr) return std::nullopt;
-  context.check(dims->size() >= 3, "input {} has rank {}, expected at least 3", to_string(*dims), dims->size());
+  context.check(dims->size() >= 3, "input {} has rank {}, expected at least 3", text_of(*dims), dims->size());
   return channels_are_last ? channels_first(*dims) : *dims;
 }
 

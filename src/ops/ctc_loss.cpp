@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/gradient.h"
+#include "ops/text_of.h"
 #include "ops/wanted_output.h"
 
 namespace tessera::ops {
@@ -15,7 +16,7 @@ void infer(InferContext& context) {
                 labels == nullptr ? 0 : labels->size());
   if (scores != nullptr && labels != nullptr)
     context.check((*scores)[0].may_equal((*labels)[0]), "labels of shape {} do not fit scores of shape {}",
-                  to_string(*labels), to_string(*scores));
+                  text_of(*labels), text_of(*scores));
   context.check(context.integer("blank") >= 0, "blank is {}, expected a class", context.integer("blank"));
   context.set_output(0, context.dtype(0), {scores != nullptr ? (*scores)[0] : ir::Dim()});
   context.set_output(1, context.input(0));

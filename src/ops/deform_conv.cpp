@@ -3,6 +3,7 @@
 #include "ops/check_operand.h"
 #include "ops/conv.h"
 #include "ops/gradient.h"
+#include "ops/text_of.h"
 #include "ops/window_geometry.h"
 
 namespace tessera::ops {
@@ -22,8 +23,8 @@ void check_per_tap(const InferContext& context, std::size_t input, const ir::Dim
   expected[1] = channels;
   bool fits = dims.size() == expected.size();
   for (std::size_t i = 0; fits && i < dims.size(); ++i) fits = dims[i].may_equal(expected[i]);
-  context.check(fits, "'{}' has shape {}, expected {}", context.op().inputs[input].name, to_string(dims),
-                to_string(expected));
+  context.check(fits, "'{}' has shape {}, expected {}", context.op().inputs[input].name, text_of(dims),
+                text_of(expected));
 }
 
 void infer(InferContext& context) {
@@ -52,10 +53,10 @@ std::optional<Windows> deformed_dims(const InferContext& context) {
   const std::int64_t groups = context.integer("offset_group");
   context.check(groups >= 1, "offset_group is {}, expected at least 1", groups);
   if (x == nullptr) return {};
-  context.check(x->size() == kernel.size() + 2 && !kernel.empty(), "X is {} for a kernel {}", to_string(*x),
-                to_string(kernel));
+  context.check(x->size() == kernel.size() + 2 && !kernel.empty(), "X is {} for a kernel {}", text_of(*x),
+                text_of(kernel));
   context.check(!(*x)[1].is_known() || (*x)[1].value() % groups == 0, "{} channels do not divide into {} offset groups",
-                to_string((*x)[1]), groups);
+                text_of((*x)[1]), groups);
   Windows windows{{}, {(*x)[0], 1}};
   for (std::size_t i = 0; i < kernel.size(); ++i) windows.y.push_back(window_output_dim(window, i, (*x)[2 + i]));
   // Offsets may know what the input does not.

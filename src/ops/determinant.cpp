@@ -1,6 +1,7 @@
 #include "ops/determinant.h"
 
 #include "ops/gradient.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -9,7 +10,7 @@ void infer(InferContext& context) {
   const ir::Dims* dims = context.dims(0);
   if (dims == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
   context.check(dims->size() >= 2 && dims->back().may_equal((*dims)[dims->size() - 2]),
-                "shape {} does not hold square matrices", to_string(*dims));
+                "shape {} does not hold square matrices", text_of(*dims));
   context.set_output(0, context.dtype(0), ir::Dims(dims->begin(), dims->end() - 2));
 }
 
@@ -25,7 +26,7 @@ void infer_gradient(InferContext& context) {
   if (x != nullptr && given != nullptr) {
     bool fits = given->size() + 2 == x->size();
     for (std::size_t i = 0; fits && i < given->size(); ++i) fits = (*given)[i].may_equal((*x)[i]);
-    context.check(fits, "'dY' has shape {} for matrices {}", to_string(*given), to_string(*x));
+    context.check(fits, "'dY' has shape {} for matrices {}", text_of(*given), text_of(*x));
   }
   context.set_output(0, context.input(0));
 }

@@ -4,6 +4,7 @@
 #include "ops/attention_parts.h"
 #include "ops/gradient.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -12,7 +13,7 @@ constexpr std::int64_t kLongest = std::int64_t{1} << 40;
 
 void check_input(const ir::Dims& input) {
   require(input.size() >= 2 && (input.back().may_equal(1) || input.back().may_equal(2)), ErrorKind::invalid_model,
-          "input is {}, expected [..., 1 or 2]", ir::to_string(input));
+          "input is {}, expected [..., 1 or 2]", text_of(input));
 }
 
 void infer_dft(InferContext& context) {
@@ -107,8 +108,7 @@ void infer_stft(InferContext& context) {
   const ir::Dims* signal = context.dims(0);
   const bool fits = signal == nullptr || signal->size() == 2 ||
                     (signal->size() == 3 && ((*signal)[2].may_equal(1) || (*signal)[2].may_equal(2)));
-  context.check(fits, "signal is {}, expected [batch, samples] or [batch, samples, 1 or 2]",
-                signal == nullptr ? "" : ir::to_string(*signal));
+  context.check(fits, "signal is {}, expected [batch, samples] or [batch, samples, 1 or 2]", text_of(signal));
   ir::Dims result{signal != nullptr ? (*signal)[0] : ir::Dim(), ir::Dim(), ir::Dim(), 2};
   const std::optional<Shape> shape = signal != nullptr ? ir::to_shape(*signal) : std::nullopt;
   const auto window = context.has_input(2) ? known_length(context, 2) : std::nullopt;
@@ -133,7 +133,7 @@ DftRequest dft_request(const AttributeReader& reader, const ir::Dims& input, con
   require(request.axis != rank - 1, ErrorKind::invalid_model, "axis {} holds the real and imaginary parts",
           request.axis);
   require(!request.onesided || input.back().may_equal(request.inverse ? 2 : 1), ErrorKind::invalid_model,
-          "a onesided {}transform of input {}", request.inverse ? "inverse " : "", ir::to_string(input));
+          "a onesided {}transform of input {}", request.inverse ? "inverse " : "", text_of(input));
   const ir::Dim& dim = input[request.axis];
   if (dft_length != nullptr) request.length = single_integer(*dft_length, "dft_length");
   else if (dim.is_known()) request.length = request.onesided && request.inverse ? 2 * (dim.value() - 1) : dim.value();

@@ -5,6 +5,7 @@
 
 #include "ops/conv.h"
 #include "ops/fused_activation.h"
+#include "ops/text_of.h"
 #include "ops/window_geometry.h"
 
 namespace tessera::ops {
@@ -31,7 +32,7 @@ void check_equal_dims(const InferContext& context, const Dims& indices, const Di
   const bool fit =
       indices.size() == coefficients.size() &&
       std::ranges::equal(indices, coefficients, [](const ir::Dim& a, const ir::Dim& b) { return a.may_equal(b); });
-  context.check(fit, "'I' has shape {}, expected that of 'W' {}", to_string(indices), to_string(coefficients));
+  context.check(fit, "'I' has shape {}, expected that of 'W' {}", text_of(indices), text_of(coefficients));
 }
 
 void check_indices(const InferContext& context, const Dims& dictionary) {
@@ -47,26 +48,26 @@ void check_indices(const InferContext& context, const Dims& dictionary) {
 void infer(InferContext& context) {
   check_activation(context);
   const Dims *x = context.dims(At::data), *d = context.dims(At::dictionary), *w = context.dims(At::coefficients);
-  if (w != nullptr) context.check(w->size() >= 3, "'W' has shape {}, expected [M, terms, kernel...]", to_string(*w));
+  if (w != nullptr) context.check(w->size() >= 3, "'W' has shape {}, expected [M, terms, kernel...]", text_of(*w));
   if (d != nullptr) {
-    context.check(d->size() == 2, "'D' has shape {}, expected [vectors, channels]", to_string(*d));
+    context.check(d->size() == 2, "'D' has shape {}, expected [vectors, channels]", text_of(*d));
     check_indices(context, *d);
   }
   if (x != nullptr) {
-    context.check(x->size() >= 3, "'X' has shape {}, expected [N, C, spatial...]", to_string(*x));
+    context.check(x->size() >= 3, "'X' has shape {}, expected [N, C, spatial...]", text_of(*x));
     context.check(d == nullptr || (*x)[1].may_equal((*d)[1]), "'X' has {} channels, the vectors of 'D' have {}",
-                  to_string((*x)[1]), d == nullptr ? "" : to_string((*d)[1]));
+                  text_of((*x)[1]), d == nullptr ? "" : to_string((*d)[1]));
   }
   const Dims* indices = context.dims(At::indices);
   if (indices != nullptr && w != nullptr) check_equal_dims(context, *indices, *w);
   if (x == nullptr || w == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
-  context.check(x->size() == w->size(), "'X' {} and 'W' {} have different ranks", to_string(*x), to_string(*w));
+  context.check(x->size() == w->size(), "'X' {} and 'W' {} have different ranks", text_of(*x), text_of(*w));
   std::vector<std::int64_t> kernel;
   for (std::size_t i = 2; i < w->size(); ++i) kernel.push_back((*w)[i].value());
   const WindowAttributes window = read_window_attributes(context, kernel);
   const Dims* bias = context.has_input(At::bias) ? context.dims(At::bias) : nullptr;
   context.check(bias == nullptr || (bias->size() == 1 && (*bias)[0].may_equal((*w)[0])),
-                "the bias has shape {}, expected [{}]", bias == nullptr ? "" : to_string(*bias), to_string((*w)[0]));
+                "the bias has shape {}, expected [{}]", text_of(bias), text_of((*w)[0]));
   Dims y{(*x)[0], (*w)[0]};
   for (std::size_t i = 0; i < window.rank(); ++i) y.push_back(window_output_dim(window, i, (*x)[i + 2]));
   check_addend(context, At::addend, y);

@@ -4,6 +4,7 @@
 
 #include "ops/fused_activation.h"
 #include "ops/recurrent.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -47,7 +48,7 @@ void infer(InferContext& context) {
   context.check(size >= 1, "hidden_size is {}, expected at least 1", size);
   const Dim directions = static_cast<std::int64_t>(plan.directions), hidden = size, rows = hidden * Dim(4);
   const Dims x = context.dims(kX) != nullptr ? *context.dims(kX) : Dims(3);
-  context.check(x.size() == 3, "'X' has shape {}, expected rank 3", to_string(x));
+  context.check(x.size() == 3, "'X' has shape {}, expected rank 3", text_of(x));
   const Dims state{directions, x[1], hidden};
   check_recurrent_operand(context, kW, {directions, x[2], rows});
   check_recurrent_operand(context, kR, {directions, hidden, rows});

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/gradient.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -202,7 +203,7 @@ EinsumSizes einsum_sizes(const EinsumEquation& equation, const std::vector<Shape
     const std::size_t dots = term.find('.');
     const std::size_t letters = term.size() - (dots == std::string::npos ? 0 : 1);
     require(shapes[t].size() >= letters && (dots != std::string::npos || shapes[t].size() == letters),
-            ErrorKind::invalid_model, "input {} of shape {} does not fit its term", t, to_string(shapes[t]));
+            ErrorKind::invalid_model, "input {} of shape {} does not fit its term", t, text_of(shapes[t]));
     const std::size_t hidden = shapes[t].size() - letters;
     if (hidden > sizes.ellipsis.size())
       sizes.ellipsis.insert(sizes.ellipsis.begin(), hidden - sizes.ellipsis.size(), 1);

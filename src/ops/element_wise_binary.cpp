@@ -1,6 +1,7 @@
 #include "ops/element_wise_binary.h"
 
 #include "ops/gradient.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -54,7 +55,7 @@ void infer_p_relu(InferContext& context) {
     const ir::Dims both = broadcast_dims(context, *x, *slope);
     bool fits = both.size() == x->size();
     for (std::size_t i = 0; fits && i < both.size(); ++i) fits = both[i].may_equal((*x)[i]);
-    context.check(fits, "slope {} does not broadcast to {}", ir::to_string(*slope), ir::to_string(*x));
+    context.check(fits, "slope {} does not broadcast to {}", text_of(*slope), text_of(*x));
   }
   infer_same_as_input(context);
 }

@@ -5,6 +5,7 @@
 
 #include "ops/gradient.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -38,7 +39,7 @@ void infer_clip(InferContext& context) {
     // Exporters write bounds as one-element tensors as well as scalars.
     const ir::Dim count = dims != nullptr ? ir::product(*dims) : ir::Dim();
     context.check(!count.is_known() || count.value() == 1, "bound '{}' has shape {}, expected a scalar",
-                  i == 1 ? "min" : "max", dims != nullptr ? ir::to_string(*dims) : "");
+                  i == 1 ? "min" : "max", text_of(dims));
   }
   infer_same_as_input(context);
 }

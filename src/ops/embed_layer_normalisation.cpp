@@ -2,6 +2,7 @@
 
 #include "ops/attention_parts.h"
 #include "ops/check_operand.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -36,8 +37,8 @@ void infer(InferContext& context) {
   if (!context.has_input(kPositionIds)) return;
   const Dims ids = dims_of_rank(context, kIds, 2), positions = dims_of_rank(context, kPositionIds, 2);
   const bool fits = (positions[0].may_equal(1) || positions[0].may_equal(ids[0])) && positions[1].may_equal(ids[1]);
-  context.check(fits, "'position_ids' has shape {}, expected [{} or 1, {}]", to_string(positions), to_string(ids[0]),
-                to_string(ids[1]));
+  context.check(fits, "'position_ids' has shape {}, expected [{} or 1, {}]", text_of(positions), text_of(ids[0]),
+                text_of(ids[1]));
 }
 
 void infer_quantised(InferContext& context) {

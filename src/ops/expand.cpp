@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ops/gradient.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -71,7 +72,7 @@ ir::Dims expand_dims(const ir::Dims& input, std::span<const std::int64_t> reques
     if (wanted == 1) dim = own;
     else dim = wanted;
     require(wanted == 1 || !own.is_known() || own.value() == 1 || own.value() == wanted, ErrorKind::invalid_model,
-            "cannot expand {} to {}", ir::to_string(input), to_string(Shape(request.begin(), request.end())));
+            "cannot expand {} to {}", text_of(input), text_of(Shape(request.begin(), request.end())));
   }
   return result;
 }

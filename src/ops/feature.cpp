@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "ops/builder.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -34,7 +35,7 @@ Tensor fallback_of(const AttributeReader& reader, DType type) {
   if (reader.has_attribute("default_tensor")) {
     const Tensor& value = reader.tensor("default_tensor");
     require(value.dtype() == type && value.elements() == 1, ErrorKind::invalid_model,
-            "default_tensor is {}{}, expected one element of {}", name_of(value.dtype()), to_string(value.shape()),
+            "default_tensor is {}{}, expected one element of {}", name_of(value.dtype()), text_of(value.shape()),
             name_of(type));
     return value;
   }

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "ops/op_table.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -115,7 +116,7 @@ void check_addend(const InferContext& context, std::size_t i, const ir::Dims& re
   if (z == nullptr) return;
   bool same = z->size() == result.size();
   for (std::size_t axis = 0; same && axis < result.size(); ++axis) same = (*z)[axis].may_equal(result[axis]);
-  context.check(same, "input 'Z' has shape {}, expected that of the result {}", to_string(*z), to_string(result));
+  context.check(same, "input 'Z' has shape {}, expected that of the result {}", text_of(*z), text_of(result));
 }
 
 ir::ValueId add_activation(GraphBuilder& builder, const AttributeReader& reader, ir::ValueId x) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ops/gradient.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -32,7 +33,7 @@ void infer_gather_elements(InferContext& context) {
     for (std::size_t i = 0; i < data->size(); ++i) {
       context.check(
           static_cast<std::int64_t>(i) == axis || !(*data)[i].is_known() || (*indices)[i].value() <= (*data)[i].value(),
-          "indices {} reach beyond data {} at axis {}", ir::to_string(*indices), ir::to_string(*data), i);
+          "indices {} reach beyond data {} at axis {}", text_of(*indices), text_of(*data), i);
     }
   }
   if (indices != nullptr) context.set_output(0, context.dtype(0), *indices);
@@ -88,13 +89,12 @@ ir::Dims gather_nd_dims(const ir::Dims& data, const ir::Dims& indices, std::int6
   const std::int64_t rank = static_cast<std::int64_t>(data.size()),
                      index_rank = static_cast<std::int64_t>(indices.size());
   require(rank >= 1 && index_rank >= 1, ErrorKind::invalid_model, "data {} and indices {} must have at least one axis",
-          ir::to_string(data), ir::to_string(indices));
+          text_of(data), text_of(indices));
   require(batch_dims >= 0 && batch_dims < std::min(rank, index_rank), ErrorKind::invalid_model,
-          "batch_dims is {}, with data {} and indices {}", batch_dims, ir::to_string(data), ir::to_string(indices));
+          "batch_dims is {}, with data {} and indices {}", batch_dims, text_of(data), text_of(indices));
   const std::int64_t depth = indices.back().value();
   require(depth >= 1 && depth <= rank - batch_dims, ErrorKind::invalid_model,
-          "an index has {} parts, but {} axes of data {} are left to it", depth, rank - batch_dims,
-          ir::to_string(data));
+          "an index has {} parts, but {} axes of data {} are left to it", depth, rank - batch_dims, text_of(data));
   ir::Dims result(indices.begin(), indices.end() - 1);
   for (std::int64_t i = 0; i < batch_dims; ++i) result[i] = same_dim(data[i], indices[i]);
   result.insert(result.end(), data.begin() + batch_dims + depth, data.end());

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -16,7 +17,7 @@ constexpr double kLargestCount = 0x1p62;
 // The only element of a float or integer tensor; exact except for 64-bit integers beyond 2^53.
 double single_number(const Tensor& tensor, std::string_view name) {
   require(tensor.elements() == 1, ErrorKind::invalid_model, "input '{}' has shape {}, expected one element", name,
-          to_string(tensor.shape()));
+          text_of(tensor.shape()));
   switch (tensor.dtype()) {
     case DType::f16:
       return base::to_float(*tensor.data<f16_t>());
@@ -51,7 +52,7 @@ void check_single(const InferContext& context, std::size_t i) {
   if (const ir::Dims* dims = context.dims(i)) {
     const ir::Dim count = ir::product(*dims);
     context.check(count.may_equal(1), "input '{}' has shape {}, expected one element", context.op().inputs[i].name,
-                  ir::to_string(*dims));
+                  text_of(*dims));
   }
 }
 
@@ -60,7 +61,7 @@ void infer_constant_of_shape(InferContext& context) {
   if (context.has_attribute("value")) {
     const Tensor& value = context.tensor("value");
     context.check(value.elements() == 1, "attribute 'value' has shape {}, expected one element",
-                  to_string(value.shape()));
+                  text_of(value.shape()));
     type = value.dtype();
   }
   if (const auto request = context.constant_integers(0)) {

@@ -2,6 +2,7 @@
 
 #include "ops/gradient.h"
 #include "ops/random_streams.h"
+#include "ops/text_of.h"
 #include "ops/wanted_output.h"
 
 namespace tessera::ops {
@@ -14,7 +15,7 @@ void check_scalar(const InferContext& context, std::size_t i) {
   const ir::Dims* dims = context.has_input(i) ? context.dims(i) : nullptr;
   const ir::Dim count = dims != nullptr ? ir::product(*dims) : ir::Dim();
   context.check(!count.is_known() || count.value() == 1, "input '{}' has shape {}, expected a scalar",
-                context.op().inputs[i].name, dims != nullptr ? ir::to_string(*dims) : "");
+                context.op().inputs[i].name, text_of(dims));
 }
 
 void infer_dropout(InferContext& context) {

@@ -1,11 +1,12 @@
 #include "ops/infer.h"
 
 #include <algorithm>
-#include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "ops/op_table.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -48,24 +49,34 @@ void check_attributes(const ir::Node& node, const OpDef& op) {
   }
 }
 
+// The name and the element type of the first input before input i that has its type variable.
+std::optional<std::pair<std::string_view, DType>> first_of_variable(const ir::Graph& graph, const ir::Node& node,
+                                                                    const OpDef& op, std::size_t i) {
+  for (std::size_t k = 0; k < i; ++k) {
+    const Parameter& parameter = parameter_at(op.inputs, k);
+    if (node.inputs[k].valid() && !parameter.any_kind && parameter.variable == parameter_at(op.inputs, i).variable)
+      return std::pair(parameter.name, graph.value(node.inputs[k]).type.dtype);
+  }
+  return std::nullopt;
+}
+
 void check_types(const ir::Graph& graph, const ir::Node& node, const OpDef& op) {
-  std::map<std::string_view, std::pair<DType, std::string_view>> bound;
   for (std::size_t i = 0; i < node.formal_inputs(); ++i) {
     if (!node.inputs[i].valid()) continue;
     const Parameter& parameter = parameter_at(op.inputs, i);
     const ir::ValueType& type = graph.value(node.inputs[i]).type;
     if (parameter.any_kind) continue;
     require(type.is_tensor(), ErrorKind::invalid_model, "input '{}' is {}, expected a tensor", parameter.name,
-            ir::to_string(type));
+            text_of(type));
     require(type.dtype != DType::undefined, ErrorKind::invalid_model, "the element type of input '{}' is not known",
             parameter.name);
     require(parameter.types.contains(type.dtype), ErrorKind::invalid_model, "input '{}' is {}, expected one of: {}",
-            parameter.name, name_of(type.dtype), to_string(parameter.types));
+            parameter.name, name_of(type.dtype), text_of(parameter.types));
     if (parameter.variable.empty()) continue;
-    const auto [first, inserted] = bound.try_emplace(parameter.variable, type.dtype, parameter.name);
-    require(inserted || first->second.first == type.dtype, ErrorKind::invalid_model,
-            "inputs '{}' ({}) and '{}' ({}) must have the same element type", first->second.second,
-            name_of(first->second.first), parameter.name, name_of(type.dtype));
+    const auto first = first_of_variable(graph, node, op, i);
+    if (!first || first->second == type.dtype) continue;
+    fail(ErrorKind::invalid_model, "inputs '{}' ({}) and '{}' ({}) must have the same element type", first->first,
+         name_of(first->second), parameter.name, name_of(type.dtype));
   }
 }
 
@@ -80,27 +91,26 @@ bool of_one_kind(const ir::ValueType& a, const ir::ValueType& b) {
 }
 
 // Merges what is known of a value with what inference found.
-ir::ValueType refine(const ir::ValueType& declared, const ir::ValueType& found) {
+ir::ValueType refine(const ir::ValueType& declared, ir::ValueType found) {
   require(says_nothing(declared) || says_nothing(found) || of_one_kind(declared, found), ErrorKind::invalid_model,
-          "declared as {}, but computes {}", ir::to_string(declared), ir::to_string(found));
+          "declared as {}, but computes {}", text_of(declared), text_of(found));
   if (!declared.is_tensor() || !found.is_tensor() || found.dtype == DType::undefined)
     return found.is_tensor() && found.dtype == DType::undefined ? declared : found;
   if (declared.dtype == DType::undefined) return found;
-  require(declared.dtype == found.dtype, ErrorKind::invalid_model, "declared as {}, but computes {}",
-          ir::to_string(declared), ir::to_string(found));
+  require(declared.dtype == found.dtype, ErrorKind::invalid_model, "declared as {}, but computes {}", text_of(declared),
+          text_of(found));
   if (!declared.dims) return found;
   if (!found.dims) return declared;
   require(declared.dims->size() == found.dims->size(), ErrorKind::invalid_model, "declared as {}, but computes {}",
-          ir::to_string(declared), ir::to_string(found));
-  ir::ValueType result = found;
-  for (std::size_t i = 0; i < result.dims->size(); ++i) {
+          text_of(declared), text_of(found));
+  for (std::size_t i = 0; i < found.dims->size(); ++i) {
     const ir::Dim& wanted = (*declared.dims)[i];
-    ir::Dim& dim = (*result.dims)[i];
-    require(dim.may_equal(wanted), ErrorKind::invalid_model, "declared as {}, but computes {}", ir::to_string(declared),
-            ir::to_string(found));
+    ir::Dim& dim = (*found.dims)[i];
+    require(dim.may_equal(wanted), ErrorKind::invalid_model, "declared as {}, but computes {}", text_of(declared),
+            text_of(found));
     if (dim.is_unknown() || (dim.is_symbol() && wanted.is_known())) dim = wanted;
   }
-  return result;
+  return found;
 }
 
 }  // namespace
@@ -129,13 +139,13 @@ std::vector<ir::ValueType> infer_node(const ir::Graph& graph, const ir::Node& no
 
 void infer_node_in_place(ir::Graph& graph, ir::NodeId id) {
   const ir::Node& node = graph.node(id);
-  const std::vector<ir::ValueType> types =
+  std::vector<ir::ValueType> types =
       infer_node(graph, node, [&graph](ir::ValueId value) { return graph.constant(value); });
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (!node.outputs[i].valid()) continue;
     ir::ValueInfo& info = graph.value(node.outputs[i]);
     try {
-      info.type = refine(info.type, types[i]);
+      info.type = refine(info.type, std::move(types[i]));
     } catch (Error& error) {
       error.add_context(fmt::format("value '{}'", base::shown(info.name))).add_context(ir::describe(graph, id));
       throw;

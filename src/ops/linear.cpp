@@ -4,6 +4,7 @@
 
 #include "ops/fused_activation.h"
 #include "ops/rounded_product.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -53,20 +54,20 @@ std::vector<AttributeSpec> attributes() {
 
 std::optional<ir::Dims> linear_dims(const InferContext& context, std::int64_t axis, bool transposed_weights) {
   const ir::Dims *x = context.dims(0), *w = context.dims(1);
-  if (w != nullptr) context.check(w->size() == 2, "'W' has shape {}, expected [inputs, outputs]", to_string(*w));
+  if (w != nullptr) context.check(w->size() == 2, "'W' has shape {}, expected [inputs, outputs]", text_of(*w));
   if (x == nullptr) return std::nullopt;
-  context.check(x->size() >= 2, "'X' has shape {}, expected [..., inputs]", to_string(*x));
+  context.check(x->size() >= 2, "'X' has shape {}, expected [..., inputs]", text_of(*x));
   const auto rank = static_cast<std::int64_t>(x->size()), first = axis < 0 ? axis + rank : axis;
-  context.check(first >= 1 && first < rank, "axis is {}, but 'X' has shape {}", axis, to_string(*x));
+  context.check(first >= 1 && first < rank, "axis is {}, but 'X' has shape {}", axis, text_of(*x));
   ir::Dims y(x->begin(), x->begin() + first);
   const ir::Dim inputs = ir::product({x->begin() + first, x->end()});
   if (w != nullptr)
     context.check(inputs.may_equal((*w)[transposed_weights ? 1 : 0]), "'X' has {} inputs, 'W' is for {}",
-                  to_string(inputs), to_string((*w)[transposed_weights ? 1 : 0]));
+                  text_of(inputs), text_of((*w)[transposed_weights ? 1 : 0]));
   y.push_back(w != nullptr ? (*w)[transposed_weights ? 0 : 1] : ir::Dim());
   if (const ir::Dims* bias = context.has_input(2) ? context.dims(2) : nullptr) {
     context.check(bias->size() == 1 && (*bias)[0].may_equal(y.back()), "the bias has shape {}, expected [{}]",
-                  to_string(*bias), to_string(y.back()));
+                  text_of(*bias), text_of(y.back()));
   }
   return y;
 }

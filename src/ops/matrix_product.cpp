@@ -1,6 +1,7 @@
 #include "ops/matrix_product.h"
 
 #include "ops/gradient.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -33,8 +34,8 @@ void check_by_line(const InferContext& context, std::size_t input, const std::op
   const bool fits =
       count.may_equal(1) || lines.empty() || count.may_equal(lines.back()) || count.may_equal(ir::product(lines));
   context.check(fits, "input '{}' has shape {}, expected one value, or one for each {} of {}",
-                context.op().inputs[input].name, to_string(*context.dims(input)), line == Line::row ? "row" : "column",
-                to_string(*operand));
+                context.op().inputs[input].name, text_of(*context.dims(input)), line == Line::row ? "row" : "column",
+                text_of(*operand));
 }
 
 void infer_matmul_integer(InferContext& context) {
@@ -66,16 +67,16 @@ void infer_gemm(InferContext& context) {
   if (a != nullptr && b != nullptr) {
     const ir::Dim& left = (*a)[transpose_a ? 0 : 1];
     const ir::Dim& right = (*b)[transpose_b ? 1 : 0];
-    context.check(left.may_equal(right), "the inner dimensions of {}{} and {}{} differ", to_string(*a),
-                  transpose_a ? " transposed" : "", to_string(*b), transpose_b ? " transposed" : "");
+    context.check(left.may_equal(right), "the inner dimensions of {}{} and {}{} differ", text_of(*a),
+                  transpose_a ? " transposed" : "", text_of(*b), transpose_b ? " transposed" : "");
   }
   if (context.has_input(2) && context.dims(2) != nullptr) {
     const ir::Dims& c = *context.dims(2);
     context.check(c.size() <= 2, "input 'C' has rank {}, expected at most 2", c.size());
     const ir::Dims both = broadcast_dims(context, result, c);
     for (std::size_t i = 0; i < 2; ++i)
-      context.check(both[i].may_equal(result[i]), "input 'C' of shape {} does not broadcast to {}", to_string(c),
-                    to_string(result));
+      context.check(both[i].may_equal(result[i]), "input 'C' of shape {} does not broadcast to {}", text_of(c),
+                    text_of(result));
   }
   context.set_output(0, context.dtype(0), std::move(result));
 }
@@ -144,13 +145,13 @@ std::vector<AttributeSpec> gemm_attributes() {
 }
 
 ir::Dims matmul_dims(const InferContext& context, ir::Dims a, ir::Dims b) {
-  context.check(!a.empty() && !b.empty(), "a matrix product takes no scalars (shapes {} and {})", to_string(a),
-                to_string(b));
+  context.check(!a.empty() && !b.empty(), "a matrix product takes no scalars (shapes {} and {})", text_of(a),
+                text_of(b));
   const bool row = a.size() == 1, column = b.size() == 1;
   if (row) a.insert(a.begin(), 1);
   if (column) b.push_back(1);
-  context.check(a.back().may_equal(b[b.size() - 2]), "the inner dimensions of {} and {} differ", to_string(a),
-                to_string(b));
+  context.check(a.back().may_equal(b[b.size() - 2]), "the inner dimensions of {} and {} differ", text_of(a),
+                text_of(b));
   ir::Dims result = broadcast_dims(context, ir::Dims(a.begin(), a.end() - 2), ir::Dims(b.begin(), b.end() - 2));
   if (!row) result.push_back(a[a.size() - 2]);
   if (!column) result.push_back(b.back());

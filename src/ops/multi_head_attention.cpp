@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ops/check_operand.h"
 #include "ops/shared_cache.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -58,8 +59,7 @@ Sizes sizes_of(const InferContext& context) {
   sizes.head_size = head_size_of(context, q[2], heads, "query");
   const Dims* key = context.dims(1);
   const std::size_t rank = key != nullptr ? key->size() : 3;
-  context.check(rank >= 3 && rank <= 5, "'key' has shape {}, expected rank 3, 4 or 5",
-                key != nullptr ? to_string(*key) : "");
+  context.check(rank >= 3 && rank <= 5, "'key' has shape {}, expected rank 3, 4 or 5", text_of(key));
   if (rank == 5) {
     context.check(!context.has_input(2), "'value' is given with a key that holds the values too");
     sizes.layout = Layout::packed_kv;
@@ -112,8 +112,8 @@ void infer(InferContext& context) {
     check_operand(context, at.attention_bias, {Dim(), Dim(), sizes.query_length, total});
     const bool fits =
         (bias[0].may_equal(1) || bias[0].may_equal(sizes.batch)) && (bias[1].may_equal(1) || bias[1].may_equal(heads));
-    context.check(fits, "'attention_bias' has shape {}, expected [{} or 1, {} or 1, ...]", to_string(bias),
-                  to_string(sizes.batch), heads);
+    context.check(fits, "'attention_bias' has shape {}, expected [{} or 1, {} or 1, ...]", text_of(bias),
+                  text_of(sizes.batch), heads);
   }
   const Dim kept = shares ? past : total;
   context.set_output(0, context.dtype(0), {sizes.batch, sizes.query_length, Dim(heads) * sizes.value_head_size});
@@ -183,7 +183,7 @@ Layout layout_of(const std::vector<Shape>& shapes, bool has_key) {
 // The length that a mask or bias covers when a buffer is shared; what it holds is known at run time only.
 std::int64_t covered_length(const Shape& mask) {
   require(mask.size() == 2 || mask.size() == 3, ErrorKind::unsupported, "a shared buffer with a mask of shape {}",
-          to_string(mask));
+          text_of(mask));
   return mask.back();
 }
 

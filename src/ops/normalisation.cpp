@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "ops/gradient.h"
 #include "ops/layer_normalisation_gradient.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -19,12 +20,12 @@ void check_per_channel(const InferContext& context, std::size_t i) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
   const ir::Dims& own = *context.dims(i);
   context.check(own.size() == 1, "input '{}' has shape {}, expected one value a channel", context.op().inputs[i].name,
-                to_string(own));
+                text_of(own));
   if (const ir::Dims* dims = context.dims(0)) {
     context.check(dims->size() >= 2, "input '{}' has rank {}, expected at least 2", context.op().inputs[0].name,
                   dims->size());
     context.check(own[0].may_equal((*dims)[1]), "input '{}' has {} values for {} channels", context.op().inputs[i].name,
-                  to_string(own[0]), to_string((*dims)[1]));
+                  text_of(own[0]), text_of((*dims)[1]));
   }
 }
 
@@ -74,7 +75,7 @@ void infer_trailing(InferContext& context) {
                   context.op().inputs[i].name);
     for (std::size_t d = 0; d < both.size(); ++d)
       context.check(both[d].may_equal((*type.dims)[d]), "input '{}' of shape {} does not broadcast to {}",
-                    context.op().inputs[i].name, to_string(*context.dims(i)), to_string(*type.dims));
+                    context.op().inputs[i].name, text_of(*context.dims(i)), text_of(*type.dims));
   }
   if (rms) return;
   ir::Dims statistics = *type.dims;

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "ops/infer.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 
@@ -167,8 +168,7 @@ ir::Dims broadcast_dims(const InferContext& context, const ir::Dims& a, const ir
     if (left.is_known() && left.value() == 1) out = right;
     else if (right.is_known() && right.value() == 1) out = left;
     else if (left.is_known() && right.is_known()) {
-      context.check(left.value() == right.value(), "shapes {} and {} do not broadcast", ir::to_string(a),
-                    ir::to_string(b));
+      context.check(left.value() == right.value(), "shapes {} and {} do not broadcast", text_of(a), text_of(b));
       out = left;
     } else if (left.is_known()) out = left;  // the other must be 1 or equal to it
     else if (right.is_known()) out = right;

@@ -3,6 +3,7 @@
 #include "ops/gradient.h"
 #include "ops/max_pool_gradient.h"
 #include "ops/pooling_gradient.h"
+#include "ops/text_of.h"
 #include "ops/window_geometry.h"
 
 namespace tessera::ops {
@@ -38,10 +39,10 @@ void infer_max_unpool(InferContext& context) {
   const ir::Dims* x = context.dims(0);
   const ir::Dims* indices = context.dims(1);
   if (x == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
-  context.check(x->size() >= 3, "input {} has rank {}, expected [N, C, spatial...]", to_string(*x), x->size());
+  context.check(x->size() >= 3, "input {} has rank {}, expected [N, C, spatial...]", text_of(*x), x->size());
   bool same = indices == nullptr || indices->size() == x->size();
   for (std::size_t i = 0; same && indices != nullptr && i < x->size(); ++i) same = (*indices)[i].may_equal((*x)[i]);
-  context.check(same, "indices have shape {}, but the data {}", same ? "" : to_string(*indices), to_string(*x));
+  context.check(same, "indices have shape {}, but the data {}", same ? "" : to_string(*indices), text_of(*x));
   const std::vector<std::int64_t> no_weights(x->size() - 2, -1);
   const WindowAttributes attributes = read_window_attributes(context, no_weights);
   ir::Dims y{(*x)[0], (*x)[1]};
@@ -55,7 +56,7 @@ void infer_max_unpool(InferContext& context) {
     for (std::size_t i = 0; i < shape->size(); ++i) {
       context.check((*shape)[i] >= 0, "output_shape has the entry {}", (*shape)[i]);
       context.check(i >= 2 || y[i].may_equal((*shape)[i]), "output_shape {} does not keep batch and channels of {}",
-                    to_string(*shape), to_string(*x));
+                    text_of(*shape), text_of(*x));
     }
     y = ir::to_dims(*shape);
   }
@@ -96,7 +97,7 @@ double pooling_operations(const NodeView& view) {
 }
 
 ir::Dims pooled_dims(const InferContext& context, const ir::Dims& x) {
-  context.check(x.size() >= 3, "input {} has rank {}, expected [N, C, spatial...]", to_string(x), x.size());
+  context.check(x.size() >= 3, "input {} has rank {}, expected [N, C, spatial...]", text_of(x), x.size());
   const std::vector<std::int64_t> no_weights(x.size() - 2, -1);
   const WindowAttributes attributes = read_window_attributes(context, no_weights);
   ir::Dims y{x[0], x[1]};
@@ -113,7 +114,7 @@ std::optional<ir::Dims> pooled_dims(const InferContext& context) {
 void infer_global_pooling(InferContext& context) {
   const ir::Dims* x = context.dims(0);
   if (x == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
-  context.check(x->size() >= 2, "input {} has rank {}, expected [N, C, spatial...]", to_string(*x), x->size());
+  context.check(x->size() >= 2, "input {} has rank {}, expected [N, C, spatial...]", text_of(*x), x->size());
   ir::Dims y(x->size(), ir::Dim(1));
   y[0] = (*x)[0];
   y[1] = (*x)[1];

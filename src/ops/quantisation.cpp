@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "ops/gradient.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -111,23 +112,23 @@ QuantisationLayout quantisation_layout(const Shape& tensor, const Shape& scale, 
   require(block_size >= 0, ErrorKind::invalid_model, "block_size is {}, expected at least 0", block_size);
   if (block_size > 0) {
     require(scale.size() == tensor.size(), ErrorKind::invalid_model,
-            "a blocked scale of shape {} has not the rank of the tensor {}", to_string(scale), to_string(tensor));
+            "a blocked scale of shape {} has not the rank of the tensor {}", text_of(scale), text_of(tensor));
     axis = normalise_axis(axis, static_cast<std::int64_t>(tensor.size()));
     for (std::size_t i = 0; i < tensor.size(); ++i) {
       const std::int64_t wanted =
           static_cast<std::int64_t>(i) == axis ? base::ceil_divide(tensor[i], block_size) : tensor[i];
       require(scale[i] == wanted, ErrorKind::invalid_model,
-              "a scale of shape {} does not cover {} in blocks of {} along axis {}", to_string(scale),
-              to_string(tensor), block_size, axis);
+              "a scale of shape {} does not cover {} in blocks of {} along axis {}", text_of(scale), text_of(tensor),
+              block_size, axis);
     }
     return {QuantisationLayout::Kind::blocked, axis, block_size};
   }
   if (element_count(scale) == 1 && scale.size() <= 1) return {};
   require(scale.size() == 1, ErrorKind::invalid_model,
-          "the scale has shape {}, expected one value or one an index of axis {}", to_string(scale), axis);
+          "the scale has shape {}, expected one value or one an index of axis {}", text_of(scale), axis);
   axis = normalise_axis(axis, static_cast<std::int64_t>(tensor.size()));
   require(scale[0] == tensor[static_cast<std::size_t>(axis)], ErrorKind::invalid_model, "{} scales for axis {} of {}",
-          scale[0], axis, to_string(tensor));
+          scale[0], axis, text_of(tensor));
   return {QuantisationLayout::Kind::per_axis, axis, 0};
 }
 

@@ -4,6 +4,7 @@
 #include "ops/conv.h"
 #include "ops/fused_activation.h"
 #include "ops/linear.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -19,7 +20,7 @@ void check_vector(const InferContext& context, std::size_t i, const char* what, 
   const ir::Dims* dims = context.has_input(i) ? context.dims(i) : nullptr;
   if (dims == nullptr || dims->empty()) return;
   context.check(dims->size() == 1 && ((*dims)[0].may_equal(outputs) || (*dims)[0].may_equal(1)),
-                "{} has shape {}, expected a scalar or [{}]", what, to_string(*dims), to_string(outputs));
+                "{} has shape {}, expected a scalar or [{}]", what, text_of(*dims), text_of(outputs));
 }
 
 // The operands beside data and weights, and the result's element type.
@@ -32,8 +33,8 @@ DType check_operands(const InferContext& context, const ir::Dim& outputs) {
   const ir::Dims *scales = context.dims(At::weights_scale),
                  *zeros = context.has_input(At::weights_zero) ? context.dims(At::weights_zero) : nullptr;
   context.check(scales == nullptr || zeros == nullptr || scales->size() == zeros->size(),
-                "the scale of 'W' is {}, its zero point {}, expected as many of either",
-                scales == nullptr ? "" : to_string(*scales), zeros == nullptr ? "" : to_string(*zeros));
+                "the scale of 'W' is {}, its zero point {}, expected as many of either", text_of(scales),
+                text_of(zeros));
   check_vector(context, At::result_scale, "the scale of 'Y'", 1);
   check_vector(context, At::result_zero, "the zero point of 'Y'", 1);
   context.check(context.has_input(At::result_scale) == context.has_input(At::result_zero),
@@ -56,7 +57,7 @@ void infer_conv(InferContext& context) {
   const DType dtype = check_operands(context, w != nullptr && !w->empty() ? (*w)[0] : ir::Dim());
   std::optional<ir::Dims> data;
   if (x != nullptr) {
-    context.check(x->size() >= 3, "input {} has rank {}, expected [N, spatial..., C]", to_string(*x), x->size());
+    context.check(x->size() >= 3, "input {} has rank {}, expected [N, spatial..., C]", text_of(*x), x->size());
     data = channels_first(*x);
   }
   const std::optional<ir::Dims> result = convolved_dims(context, data ? &*data : nullptr);

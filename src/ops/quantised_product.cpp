@@ -2,6 +2,7 @@
 
 #include "ops/builder.h"
 #include "ops/matrix_product.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -27,13 +28,13 @@ void check_by_column(const InferContext& context, std::size_t i, const ir::Dim& 
   const bool fits =
       !dims.empty() && dims.back().may_equal(columns) && (dims.size() < 2 || dims[dims.size() - 2].may_equal(1));
   context.check(single || fits, "input '{}' has shape {}, expected one value, or one for each of the {} columns",
-                context.op().inputs[i].name, to_string(dims), to_string(columns));
+                context.op().inputs[i].name, text_of(dims), text_of(columns));
 }
 
 void check_single(const InferContext& context, std::size_t i) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
   context.check(ir::product(*context.dims(i)).may_equal(1), "input '{}' has shape {}, expected one value",
-                context.op().inputs[i].name, to_string(*context.dims(i)));
+                context.op().inputs[i].name, text_of(*context.dims(i)));
 }
 
 ir::Dim columns_of(const InferContext& context, std::size_t b) {
@@ -44,8 +45,8 @@ ir::Dim columns_of(const InferContext& context, std::size_t b) {
 void check_bias(const InferContext& context, std::size_t i, const ir::Dim& columns) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
   const ir::Dims& dims = *context.dims(i);
-  context.check(dims.size() == 1 && dims[0].may_equal(columns), "the bias has shape {}, expected [{}]", to_string(dims),
-                to_string(columns));
+  context.check(dims.size() == 1 && dims[0].may_equal(columns), "the bias has shape {}, expected [{}]", text_of(dims),
+                text_of(columns));
 }
 
 void set_product(InferContext& context, std::size_t a, std::size_t b, DType dtype) {
@@ -84,7 +85,7 @@ ir::Dims matrix_dims(const InferContext& context, std::size_t i, bool transposed
 void infer_q_gemm(InferContext& context) {
   const ir::Dims a = matrix_dims(context, 0, context.integer("transA") != 0),
                  b = matrix_dims(context, 3, context.integer("transB") != 0);
-  context.check(a[1].may_equal(b[0]), "the inner dimensions of A {} and B {} differ", to_string(a), to_string(b));
+  context.check(a[1].may_equal(b[0]), "the inner dimensions of A {} and B {} differ", text_of(a), text_of(b));
   const ir::Dims result{a[0], b[1]};
   for (const std::size_t i : {1, 2, 7, 8}) check_single(context, i);
   for (const std::size_t i : {4, 5}) check_by_column(context, i, b[1]);
@@ -92,7 +93,7 @@ void infer_q_gemm(InferContext& context) {
     const ir::Dims& c = *context.dims(6);
     const bool fits = c.size() <= 2 && broadcast_dims(context, result, c)[0].may_equal(result[0]) &&
                       (c.empty() || c.back().may_equal(1) || c.back().may_equal(result[1]));
-    context.check(fits, "input 'C' of shape {} does not broadcast to {}", to_string(c), to_string(result));
+    context.check(fits, "input 'C' of shape {} does not broadcast to {}", text_of(c), text_of(result));
   }
   context.check(context.has_input(7) == context.has_input(8), "of 'y_scale' and 'y_zero_point' only one is given");
   context.set_output(0, context.has_input(8) ? context.dtype(8) : DType::f32, result);

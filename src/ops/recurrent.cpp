@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/check_operand.h"
 #include "ops/recurrent_gradient.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -73,7 +74,7 @@ ir::Dim hidden_of(const InferContext& context) {
   }
   const ir::Dims* recurrence = context.dims(2);
   context.check(recurrence == nullptr || recurrence->size() == 3, "'R' has shape {}, expected rank 3",
-                recurrence != nullptr ? to_string(*recurrence) : "");
+                text_of(recurrence));
   return recurrence != nullptr ? (*recurrence)[2] : ir::Dim();
 }
 
@@ -84,7 +85,7 @@ RecurrentShapes check_recurrent_operands(const InferContext& context) {
   const ir::Dim directions = static_cast<std::int64_t>(plan.directions), hidden = hidden_of(context);
   const ir::Dim rows = hidden * ir::Dim(gates_of(context.op()));
   const ir::Dims x = context.dims(0) != nullptr ? *context.dims(0) : ir::Dims(3);
-  context.check(x.size() == 3, "'X' has shape {}, expected rank 3", to_string(x));
+  context.check(x.size() == 3, "'X' has shape {}, expected rank 3", text_of(x));
   const ir::Dim &length = x[plan.batch_first ? 1 : 0], &batch = x[plan.batch_first ? 0 : 1];
   const ir::Dims state = plan.batch_first ? ir::Dims{batch, directions, hidden} : ir::Dims{directions, batch, hidden};
   check_recurrent_operand(context, 1, {directions, rows, x[2]});
@@ -207,8 +208,8 @@ void check_recurrent_operand(const InferContext& context, std::size_t input, con
   const ir::Dims& dims = *context.dims(input);
   bool fits = dims.size() == expected.size();
   for (std::size_t i = 0; fits && i < dims.size(); ++i) fits = dims[i].may_equal(expected[i]);
-  context.check(fits, "'{}' has shape {}, expected {}", context.op().inputs[input].name, to_string(dims),
-                to_string(expected));
+  context.check(fits, "'{}' has shape {}, expected {}", context.op().inputs[input].name, text_of(dims),
+                text_of(expected));
 }
 
 std::int64_t gates_of(const OpDef& op) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/gradient.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -98,23 +99,23 @@ Shape resolve_reshape(const Shape& input, std::span<const std::int64_t> request,
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 0 && !allow_zero) {
       require(i < input.size(), ErrorKind::invalid_model,
-              "0 in the requested shape {} at axis {}, but the input has rank {}", to_string(shape), i, input.size());
+              "0 in the requested shape {} at axis {}, but the input has rank {}", text_of(shape), i, input.size());
       shape[i] = input[i];
     }
     if (shape[i] == -1) {
       require(!inferred, ErrorKind::invalid_model, "more than one -1 in the requested shape {}",
-              to_string(Shape(request.begin(), request.end())));
+              text_of(Shape(request.begin(), request.end())));
       inferred = i;
     } else {
       require(shape[i] >= 0, ErrorKind::invalid_model, "dimension {} in the requested shape", shape[i]);
       require(!__builtin_mul_overflow(known, shape[i], &known), ErrorKind::over_budget,
-              "requested shape {} has too many elements", to_string(shape));
+              "requested shape {} has too many elements", text_of(shape));
     }
   }
   const std::int64_t total = element_count(input);
   if (inferred) shape[*inferred] = known == 0 ? 0 : total / known;
-  require(element_count(shape) == total, ErrorKind::invalid_model, "cannot reshape {} to {}", to_string(input),
-          to_string(Shape(request.begin(), request.end())));
+  require(element_count(shape) == total, ErrorKind::invalid_model, "cannot reshape {} to {}", text_of(input),
+          text_of(Shape(request.begin(), request.end())));
   return shape;
 }
 
@@ -130,7 +131,7 @@ ir::Dims squeeze_dims(const ir::Dims& input, std::span<const std::int64_t> axes)
   std::vector<bool> removed(input.size(), false);
   for (std::int64_t axis : normalise_axes(axes, static_cast<std::int64_t>(input.size()))) {
     require(input[axis].may_equal(1), ErrorKind::invalid_model, "cannot squeeze axis {} of {}: its dimension is not 1",
-            axis, ir::to_string(input));
+            axis, text_of(input));
     removed[axis] = true;
   }
   ir::Dims result;

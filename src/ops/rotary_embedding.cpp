@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "ops/check_operand.h"
 #include "ops/gradient.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -13,7 +14,7 @@ void infer(InferContext& context) {
   infer_same_as_input(context);
   const ir::Dims* x = context.dims(0);
   if (x == nullptr) return;
-  context.check(x->size() == 3 || x->size() == 4, "'X' has shape {}, expected rank 3 or 4", to_string(*x));
+  context.check(x->size() == 3 || x->size() == 4, "'X' has shape {}, expected rank 3 or 4", text_of(*x));
   // Sizes that the checks need are the inner ones; outer ones may be symbols.
   Shape shape;
   for (const ir::Dim& dim : *x) shape.push_back(dim.is_known() ? dim.value() : 0);

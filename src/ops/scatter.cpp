@@ -3,14 +3,14 @@
 #include "base/error.h"
 #include "ops/gradient.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
 
 void check_same(const InferContext& context, const ir::Dim& a, const ir::Dim& b, std::string_view what,
                 std::size_t axis) {
-  context.check(a.may_equal(b), "{} has dimension {} at axis {}, expected {}", what, ir::to_string(a), axis,
-                ir::to_string(b));
+  context.check(a.may_equal(b), "{} has dimension {} at axis {}, expected {}", what, text_of(a), axis, text_of(b));
 }
 
 void check_rank(const InferContext& context, std::size_t i, std::int64_t rank) {
@@ -45,11 +45,11 @@ void infer_scatter_nd(InferContext& context) {
   context.set_output(0, context.input(0));
   if (data == nullptr || indices == nullptr) return;
   context.check(!data->empty() && !indices->empty(), "data {} and indices {} must have at least one axis",
-                ir::to_string(*data), ir::to_string(*indices));
+                text_of(*data), text_of(*indices));
   const ir::Dim depth = indices->back();
   if (!depth.is_known()) return;
   context.check(depth.value() >= 1 && depth.value() <= static_cast<std::int64_t>(data->size()),
-                "an index has {} parts, but data is {}", depth.value(), ir::to_string(*data));
+                "an index has {} parts, but data is {}", depth.value(), text_of(*data));
   if (updates == nullptr) return;
   ir::Dims wanted(indices->begin(), indices->end() - 1);
   wanted.insert(wanted.end(), data->begin() + depth.value(), data->end());
@@ -72,13 +72,12 @@ void infer_tensor_scatter(InferContext& context) {
     if (static_cast<std::int64_t>(i) != axis) check_same(context, (*update)[i], (*cache)[i], "update", i);
     else
       context.check(!(*cache)[i].is_known() || !(*update)[i].is_known() || (*update)[i].value() <= (*cache)[i].value(),
-                    "update {} is longer than past_cache {} at axis {}", ir::to_string(*update), ir::to_string(*cache),
-                    i);
+                    "update {} is longer than past_cache {} at axis {}", text_of(*update), text_of(*cache), i);
   }
   if (!context.has_input(2)) return;
   const auto count = known_length(context, 2);
   context.check(!count || (*cache)[0].may_equal(*count), "{} write_indices for a batch of {}", count.value_or(0),
-                ir::to_string((*cache)[0]));
+                text_of((*cache)[0]));
 }
 
 // Each update meets the old value once; without a reduction nothing is computed.

@@ -4,6 +4,7 @@
 
 #include "ops/gradient.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -59,7 +60,7 @@ void infer_top_k(InferContext& context) {
   if (const Tensor* constant = context.constant(1)) {
     const std::int64_t k = single_integer(*constant, "K");
     context.check(k >= 0 && (!dim.is_known() || k <= dim.value()), "K is {}, expected at most the dimension, {}", k,
-                  ir::to_string(dim));
+                  text_of(dim));
     dim = k;
   } else {
     dim = ir::Dim();

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 
@@ -11,7 +12,7 @@ std::optional<std::int64_t> known_length(const InferContext& context, std::size_
   const ir::Dims* dims = context.dims(i);
   if (dims == nullptr) return std::nullopt;
   context.check(dims->size() == 1, "input '{}' has shape {}, expected one dimension", context.op().inputs[i].name,
-                ir::to_string(*dims));
+                text_of(*dims));
   if (!(*dims)[0].is_known()) return std::nullopt;
   return (*dims)[0].value();
 }
@@ -41,8 +42,7 @@ std::vector<std::int64_t> all_axes(std::int64_t rank) {
 }
 
 ir::Dim same_dim(const ir::Dim& a, const ir::Dim& b) {
-  require(a.may_equal(b), ErrorKind::invalid_model, "dimensions {} and {} must be equal", ir::to_string(a),
-          ir::to_string(b));
+  require(a.may_equal(b), ErrorKind::invalid_model, "dimensions {} and {} must be equal", text_of(a), text_of(b));
   if (a.is_known() || b.is_unknown()) return a;
   return b.is_known() || a.is_unknown() ? b : a;
 }
@@ -59,7 +59,7 @@ DType dtype_attribute(const AttributeReader& reader, std::string_view name, Type
           "attribute '{}' is {}, which is no element type", name, number);
   const DType type = static_cast<DType>(number);
   require(allowed.contains(type), ErrorKind::invalid_model, "attribute '{}' is {}, expected one of: {}", name,
-          name_of(type), to_string(allowed));
+          name_of(type), text_of(allowed));
   return type;
 }
 
@@ -81,7 +81,7 @@ std::optional<std::vector<std::int64_t>> constant_integers(const ir::Graph& grap
 
 std::int64_t single_integer(const Tensor& tensor, std::string_view name) {
   require(tensor.elements() == 1, ErrorKind::invalid_model, "input '{}' has shape {}, expected one element", name,
-          to_string(tensor.shape()));
+          text_of(tensor.shape()));
   return integers_of(tensor)[0];
 }
 

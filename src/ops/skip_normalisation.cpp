@@ -2,6 +2,7 @@
 
 #include "ops/attention_parts.h"
 #include "ops/check_operand.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -25,7 +26,7 @@ void infer(InferContext& context) {
     const Dims both = broadcast_dims(context, *x, *skip);
     bool fits = both.size() == x->size();
     for (std::size_t i = 0; fits && i < both.size(); ++i) fits = both[i].may_equal((*x)[i]);
-    context.check(fits, "'skip' of shape {} does not broadcast to {}", to_string(*skip), to_string(*x));
+    context.check(fits, "'skip' of shape {} does not broadcast to {}", text_of(*skip), text_of(*x));
   }
   for (std::size_t i = 2; i < (simplified ? 4 : 5); ++i) check_operand(context, i, {x->back()});
   Dims rows = *x;

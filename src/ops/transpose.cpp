@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ops/gradient.h"
 #include "ops/shape_arguments.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -38,8 +39,7 @@ ir::Dim divide(const InferContext& context, const ir::Dim& dim, std::int64_t div
 
 const ir::Dims* image_dims(const InferContext& context) {
   const ir::Dims* dims = context.dims(0);
-  context.check(dims == nullptr || dims->size() == 4, "input has shape {}, expected [N, C, H, W]",
-                dims == nullptr ? "" : ir::to_string(*dims));
+  context.check(dims == nullptr || dims->size() == 4, "input has shape {}, expected [N, C, H, W]", text_of(dims));
   return dims;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "ops/text_of.h"
 
 namespace tessera::ops {
 namespace {
@@ -59,9 +60,9 @@ std::span<const std::int64_t> spatial_of(const Shape& shape) {
 
 void check_ranks(const Shape& input, const Shape& weights) {
   require(input.size() >= 3, ErrorKind::invalid_model, "input {} has rank {}, expected [N, C, spatial...]",
-          to_string(input), input.size());
+          text_of(input), input.size());
   require(input.size() == weights.size(), ErrorKind::invalid_model, "input {} and weights {} have different ranks",
-          to_string(input), to_string(weights));
+          text_of(input), text_of(weights));
 }
 
 }  // namespace
@@ -81,8 +82,8 @@ WindowAttributes read_window_attributes(const AttributeReader& reader, std::span
     result.kernel = read_list(reader, "kernel_shape", rank, 1, 1);
     for (std::size_t i = 0; i < rank; ++i) {
       require(weight_kernel[i] < 0 || weight_kernel[i] == result.kernel[i], ErrorKind::invalid_model,
-              "kernel_shape is {}, but the weights have {}", to_string(result.kernel),
-              to_string(Shape(weight_kernel.begin(), weight_kernel.end())));
+              "kernel_shape is {}, but the weights have {}", text_of(result.kernel),
+              text_of(Shape(weight_kernel.begin(), weight_kernel.end())));
     }
   }
   result.pools = std::ranges::all_of(weight_kernel, [](std::int64_t size) { return size < 0; });
@@ -155,7 +156,7 @@ std::vector<WindowAxis> convolution_geometry(const AttributeReader& reader, cons
 
 std::vector<WindowAxis> pooling_geometry(const AttributeReader& reader, const Shape& input) {
   require(input.size() >= 3, ErrorKind::invalid_model, "input {} has rank {}, expected [N, C, spatial...]",
-          to_string(input), input.size());
+          text_of(input), input.size());
   const std::vector<std::int64_t> no_weights(input.size() - 2, -1);
   const WindowAttributes attributes = read_window_attributes(reader, no_weights);
   std::vector<WindowAxis> axes;
