@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <queue>
+#include <ranges>
 #include <utility>
 
 #include "base/assert.h"
@@ -261,6 +262,11 @@ void Graph::remove_dead_and_compact() {
     }
   }
   std::reverse(kept.begin(), kept.end());
+  // Nothing is dead, and handles are in order.
+  const auto in_place = [&](std::size_t i) { return kept[i].index == static_cast<std::int32_t>(i); };
+  if (kept.size() == nodes_.size() && std::ranges::find(live, false) == live.end() &&
+      std::ranges::all_of(std::views::iota(std::size_t{0}, kept.size()), in_place))
+    return;
 
   std::vector<ValueId> renamed(values_.size());
   std::vector<ValueInfo> values;

@@ -8,7 +8,6 @@
 #include "ops/builder.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
-#include "passes/pass.h"
 
 namespace tessera::passes {
 namespace {
@@ -19,6 +18,13 @@ bool is_composite(const ir::Node& node) {
 }
 
 }  // namespace
+
+bool has_kernels_for_composites(const ir::Graph& graph, const PassContext& context) {
+  return std::ranges::all_of(graph.order(), [&](ir::NodeId id) {
+    const ir::Node& node = graph.node(id);
+    return !is_composite(node) || (context.keeps_composite && context.keeps_composite(graph, node));
+  });
+}
 
 bool decompose_node(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);

@@ -13,6 +13,7 @@
 #include "ops/op_table.h"
 #include "passes/deferred_constants.h"
 #include "passes/find.h"
+#include "passes/shape_contents.h"
 
 namespace tessera::passes {
 namespace {
@@ -104,6 +105,14 @@ std::optional<ir::ConstantRole> role_of_result(const ir::Graph& graph, const ir:
   return role;
 }
 
+// What a node of shape arithmetic gives for constants, without a kernel: most of what is folded for a plan is that.
+std::optional<Tensor> small_result(const ir::Graph& graph, const ir::Node& node) {
+  if (node.outputs.size() != 1) return std::nullopt;
+  ShapeContents contents;
+  contents.learn(graph, node);
+  return contents.tensor_of(graph, node.outputs[0]);
+}
+
 void fold_node(ir::Graph& graph, ir::NodeId id, const PassContext& context, FoldingBudget& left, Depths& depths) {
   const ir::Node& node = graph.node(id);
   const bool wanted = std::ranges::any_of(node.outputs, [](ir::ValueId output) { return output.valid(); });
@@ -111,6 +120,12 @@ void fold_node(ir::Graph& graph, ir::NodeId id, const PassContext& context, Fold
     return;
   const auto inputs = constant_inputs(graph, node);
   if (!inputs) return;
+  context.check_stop();
+  if (std::optional<Tensor> small = small_result(graph, node); small && small->bytes() <= left.bytes) {
+    left.bytes -= small->bytes();
+    graph.become_constant(node.outputs[0], *std::move(small));
+    return;
+  }
   int depth = 0;
   for (const ir::ValueId input : node.inputs) {
     if (const auto found = depths.find(input.index); found != depths.end()) depth = std::max(depth, found->second);
@@ -187,14 +202,53 @@ bool widens_weights(const ir::Graph& graph, const ir::Node& node) {
   return stored->bytes() >= kLargeBytes && bits_of(graph.value(output).type.dtype) > bits_of(stored->dtype());
 }
 
+// Infers types node by node, without those that can only give what they gave before.
+class Inference {
+ public:
+  // `inferred`: all types are as inference leaves them.
+  Inference(ir::Graph& graph, bool inferred) : graph_(graph), inferred_(inferred), new_(graph.value_count(), false) {
+    for (std::size_t i = 0; inferred && i < new_.size(); ++i)
+      was_constant_.push_back(graph.is_constant(ir::ValueId{static_cast<std::int32_t>(i)}));
+  }
+
+  void infer(ir::NodeId id) {
+    const ir::Node& node = graph_.node(id);
+    if (!inferred_) return ops::infer_node_in_place(graph_, id);
+    const bool reads_new = std::ranges::any_of(node.inputs, [&](ir::ValueId input) { return is_new(input); });
+    if (!reads_new && ir::subgraphs_of(node).empty()) return;
+    std::vector<ir::ValueType> before;
+    for (const ir::ValueId output : node.outputs)
+      before.push_back(output.valid() ? graph_.value(output).type : ir::ValueType{});
+    ops::infer_node_in_place(graph_, id);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const ir::ValueId output = node.outputs[i];
+      if (output.valid() && !(graph_.value(output).type == before[i]))
+        new_[static_cast<std::size_t>(output.index)] = true;
+    }
+  }
+
+ private:
+  // Whether the value has another type than before, or has become a constant.
+  bool is_new(ir::ValueId id) const {
+    if (!id.valid()) return false;
+    const auto index = static_cast<std::size_t>(id.index);
+    return index >= new_.size() || new_[index] || (graph_.is_constant(id) && !was_constant_[index]);
+  }
+
+  ir::Graph& graph_;
+  const bool inferred_;
+  std::vector<bool> new_, was_constant_;  // by value
+};
+
 ir::Graph fold(ir::Graph graph, const PassContext& context, bool all) {
   FoldingBudget own = folding_budget(graph, context.folding);
   FoldingBudget& left = context.folding_left != nullptr ? *context.folding_left : own;
   const std::vector<std::vector<ir::NodeId>> uses = graph.compute_uses();
   Depths depths;
   const bool folds = !context.leaves_out("fold_constants");
+  Inference inference(graph, context.types_are_inferred);
   for (ir::NodeId id : graph.order()) {
-    ops::infer_node_in_place(graph, id);
+    inference.infer(id);
     if (!folds) continue;
     if (transposes_weights(graph, graph.node(id), uses)) continue;
     if (context.keeps_narrow_weights && widens_weights(graph, graph.node(id))) continue;

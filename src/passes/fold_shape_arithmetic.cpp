@@ -47,19 +47,9 @@ class ShapeFolder {
     const ir::Node& node = graph_.node(id);
     if (node.outputs.size() != 1 || !node.outputs[0].valid()) return;
     const ValueId value = node.outputs[0];
-    const std::optional<Elements> elements = contents_.of(graph_, value);
-    if (!elements || graph_.is_constant(value) ||
-        !std::ranges::all_of(*elements, [](const ShapeElement& each) { return each.number.has_value(); }))
-      return;
-    const ir::ValueType& type = graph_.value(value).type;
-    Tensor tensor(type.dtype, type.dims->empty() ? Shape{} : Shape{static_cast<std::int64_t>(elements->size())});
-    const auto write = [&]<typename T>(T* to) {
-      std::ranges::transform(*elements, to, [](const ShapeElement& each) { return static_cast<T>(*each.number); });
-    };
-    if (type.dtype == DType::i64) write(tensor.mutable_data<std::int64_t>());
-    else if (type.dtype == DType::i32) write(tensor.mutable_data<std::int32_t>());
-    else write(tensor.mutable_data<bool>());
-    graph_.become_constant(value, std::move(tensor));
+    std::optional<Tensor> tensor = contents_.tensor_of(graph_, value);
+    if (!tensor) return;
+    graph_.become_constant(value, *std::move(tensor));
     folded_ = true;
   }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/stop_signal.h"
 #include "cost/machine.h"
 #include "ir/graph.h"
 
@@ -29,6 +30,8 @@ struct FoldingBudget {
   double operations = 1e8;
 };
 
+class PassMemory;
+
 struct PassContext {
   Evaluator evaluate;
   CompositeFilter keeps_composite = {};  // null: no composite stays
@@ -44,7 +47,15 @@ struct PassContext {
   FoldingBudget* folding_left = nullptr;
   // Set by run_pipeline: names of passes that the user leaves out.
   std::span<const std::string> without = {};
+  // Set by run_pipeline for fold_constants: all types are as inference leaves them, since nothing else has happened.
+  bool types_are_inferred = false;
+  PassMemory* memory = nullptr;            // of the model whose plan the graph is for; null: all passes run
+  const base::StopSignal* stop = nullptr;  // asked before each pass, and before each node that is computed; null: none
 
+  // Throws Error(cancelled or over_budget) when the passes are to end.
+  void check_stop() const {
+    if (stop != nullptr) stop->check();
+  }
   // Whether the user leaves the pass out. A pass that others call to tidy up behind them does nothing then.
   bool leaves_out(std::string_view pass) const;
 };
@@ -58,6 +69,11 @@ struct Pass {
   ir::Graph (*run)(ir::Graph, const PassContext&);
   bool device_form =
       false;  // what it puts in is for the kernels of some device alone: a graph for other programs is better without
+  // What it does depends on sizes themselves (by how much one is larger, what an operator costs), not only on how they
+  // compare with each other and with the numbers in the model. It runs for each plan (pass_memory.h).
+  bool weighs_sizes = false;
+  // Asked about a graph of a pattern that the pass left as it is, whether it does so with this one. Null: it does.
+  bool (*stays_quiet)(const ir::Graph&, const PassContext&) = nullptr;
 };
 
 ir::Graph differentiate(ir::Graph graph, const PassContext& context);

@@ -4,12 +4,15 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "ir/overridable.h"
 #include "ir/verify.h"
 #include "ops/random_streams.h"
 #include "passes/branches.h"
+#include "passes/decompose_composites.h"
+#include "passes/pass_memory.h"
 
 namespace tessera::passes {
 namespace {
@@ -30,13 +33,13 @@ constexpr Pass kPasses[] = {
      sink_constants},
     {"look_up_stored_rows",
      "looks rows up in tables of int8 and float16 before they are widened, so that the whole table never is",
-     look_up_stored_rows},
+     look_up_stored_rows, false, true},
     {"fold_constants", "computes nodes whose inputs are constants, and known shapes, once and ahead of the runs",
-     fold_constants},
+     fold_constants, false, true},
     {"fold_shape_arithmetic",
      "follows the names of dimensions through shape arithmetic, so that Reshape and the like need not "
      "compute their shapes",
-     fold_shape_arithmetic},
+     fold_shape_arithmetic, false, true},
     {"inline_constant_branches",
      "replaces an If with a known condition by its branch, so that other passes see through it",
      inline_constant_branches},
@@ -44,13 +47,13 @@ constexpr Pass kPasses[] = {
      "computes in f32 what the model computes in f16 and bf16, where the device has no kernels for those types",
      widen_halves, true},
     {"decompose_composites", "replaces composite operators without a kernel by the simpler operators that express them",
-     decompose_composites},
+     decompose_composites, false, false, has_kernels_for_composites},
     {"multiply_transforms",
      "makes products with a constant matrix of Fourier transforms of short lines, which products compute faster",
-     multiply_transforms, true},
+     multiply_transforms, true, true},
     {"multiply_einsums",
      "makes sums, products of matrices and transposes of Einsum, which kernels of their own compute faster",
-     multiply_einsums, true},
+     multiply_einsums, true, true},
     {"recognise_distances",
      "makes one operator of the squared distances of all rows from all rows that a Scan computes row by row",
      recognise_distances, true},
@@ -71,7 +74,7 @@ constexpr Pass kPasses[] = {
      "removes Expand, Tile and ConstantOfShape where the operator behind them broadcasts, so that no copies are made",
      drop_expansions},
     {"look_up_one_hot", "replaces products of one-hot rows with a constant matrix by a Gather of its rows",
-     look_up_one_hot},
+     look_up_one_hot, false, true},
     {"fold_channel_arithmetic",
      "folds normalisation, sums and products per channel into the weights of the convolution or product before them",
      fold_channel_arithmetic},
@@ -101,13 +104,13 @@ constexpr Pass kPasses[] = {
      absorb_padding},
     {"drop_padding_taps",
      "drops taps of convolutions that read nothing but padding, so that wide dilated windows do less work",
-     drop_padding_taps},
+     drop_padding_taps, false, true},
     {"move_channel_arithmetic",
      "multiplies per-channel normalisation, sums and products into the weights of the convolution or product that "
      "reads them, so that they take no step of their own",
      move_channel_arithmetic},
     {"move_crops", "moves Slice and Gather towards the inputs, so that only the used part of a result is computed",
-     move_crops},
+     move_crops, false, true},
     {"lower_quantised",
      "makes integer layers of what stands between DequantizeLinear and QuantizeLinear, and of ConvInteger, so that "
      "products are computed in int8",
@@ -115,7 +118,7 @@ constexpr Pass kPasses[] = {
     {"fuse_attention",
      "makes one node of attention that is spelt out, which never stores its scores and takes the heads "
      "from where they lie",
-     fuse_attention, true},
+     fuse_attention, true, true},
     {"absorb_transposes", "lets a product read transposed operands as they lie, so that nothing is copied",
      absorb_transposes, true},
     {"scale_batch_normalisation",
@@ -142,17 +145,62 @@ constexpr Pass kPasses[] = {
      "makes one loop of element-wise operators that follow each other, so that values between them stay "
      "in registers and cache",
      fuse_element_wise, true},
-    {"lower_precision", "lets layers compute in the precision that was asked for", lower_precision, true},
+    {"lower_precision", "lets layers compute in the precision that was asked for", lower_precision, true, true},
     {"chain_convolutions",
      "computes convolutions that follow each other a few lines at a time, so that what lies between them "
      "stays in the cache",
-     chain_convolutions, true},
+     chain_convolutions, true, true},
     {"note_dense_weights",
      "says of products whose weights are dense that they are, so that nobody reads the weights to find out",
      note_dense_weights, true},
 };
 
 using Clock = std::chrono::steady_clock;
+
+static_assert(std::size(kPasses) <= 64, "a memory of passes has a bit for each");
+
+// Leaves passes out that have nothing to do, as far as other plans of the model showed it.
+class QuietPasses {
+ public:
+  explicit QuietPasses(const PassContext& context) : context_(context), memory_(context.memory) {}
+
+  bool leaves_out(const Pass& pass, const ir::Graph& graph) {
+    if (memory_ == nullptr) return false;
+    if (pass.weighs_sizes) {
+      structure_ = PassMemory::structure_of(graph);
+      return false;
+    }
+    const bool quiet = memory_->is_quiet(place_of(pass), pattern_of(graph)) &&
+                       (pass.stays_quiet == nullptr || pass.stays_quiet(graph, context_));
+    if (quiet) memory_->count(false);
+    return quiet;
+  }
+  // `graph`: what the pass gave.
+  void learn(const Pass& pass, const ir::Graph& graph) {
+    if (memory_ == nullptr) return;
+    memory_->count(true);
+    // A pass that weighs sizes puts nodes in or out where it changes anything.
+    if (pass.weighs_sizes && structure_ == PassMemory::structure_of(graph)) return;
+    const std::optional<std::uint64_t> before = std::exchange(pattern_, std::nullopt);
+    if (pass.weighs_sizes || before != pattern_of(graph)) untouched_ = false;
+    else memory_->note_quiet(place_of(pass), *before);
+  }
+  // Whether no pass has changed the graph, as far as is known. The graphs of plans come with their types inferred.
+  bool untouched() const { return memory_ != nullptr && untouched_; }
+
+ private:
+  static std::size_t place_of(const Pass& pass) { return static_cast<std::size_t>(&pass - kPasses); }
+  std::uint64_t pattern_of(const ir::Graph& graph) {
+    if (!pattern_) pattern_ = memory_->pattern_of(graph);
+    return *pattern_;
+  }
+
+  const PassContext& context_;
+  PassMemory* memory_;
+  std::optional<std::uint64_t> pattern_;  // of the graph as it is, where something has asked for it
+  std::uint64_t structure_ = 0;           // before a pass that weighs sizes
+  bool untouched_ = true;
+};
 
 // Writes down what passes change, one after the other.
 class Recorder {
@@ -212,16 +260,21 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
   ops::number_random_streams(graph);
   std::optional<Recorder> recorder;
   if (reports != nullptr) recorder.emplace(graph, options.measure, *reports);
+  QuietPasses quiet(context);
   for (const Pass& pass : kPasses) {
+    context.check_stop();
     const bool left_out = context.leaves_out(pass.name);
     if (options.progress && !left_out)
       options.progress(pass.name, static_cast<double>(&pass - kPasses) / static_cast<double>(std::size(kPasses)));
     const auto start = Clock::now();
+    if (!left_out && quiet.leaves_out(pass, graph)) continue;
+    context.types_are_inferred = pass.run == fold_constants && quiet.untouched();
     if (!left_out) graph = pass.run(std::move(graph), context);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     // Gradients, which are computed first, name tensors that nothing else may need.
     if (&pass == kPasses) graph.remove_dead_and_compact();
     if (left_out) continue;
+    quiet.learn(pass, graph);
 #ifdef TESSERA_DEBUG
     ir::verify(graph);
 #endif
@@ -230,6 +283,7 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
   if (!options.branches) return graph;
   PipelineOptions inner = options;
   inner.progress = {};
+  context.memory = nullptr;
   // On the budget of the whole: many branches may not fold more than one graph.
   return rewrite_branches(std::move(graph),
                           [&](ir::Graph branch) { return run_pipeline(std::move(branch), context, inner); });

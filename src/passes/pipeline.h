@@ -22,7 +22,8 @@ struct PipelineOptions {
 std::span<const Pass> all_passes();
 
 // Runs the passes that are not switched off, on what the outputs need: none but the first sees a node none of whose
-// outputs is wanted. Unknown names in `without` throw Error(invalid_argument). In debug builds the verifier runs after
+// outputs is wanted. Unknown names in `without` throw Error(invalid_argument), a stop of the context Error(cancelled or
+// over_budget). In debug builds the verifier runs after
 // every pass. `reports`, if given, receives one entry a pass that ran.
 ir::Graph run_pipeline(ir::Graph graph, const PassContext& context, const PipelineOptions& options = {},
                        std::vector<PassChange>* reports = nullptr);

@@ -252,4 +252,21 @@ std::optional<Elements> ShapeContents::of(const ir::Graph& graph, ir::ValueId va
   return found == contents_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::optional<Tensor> ShapeContents::tensor_of(const ir::Graph& graph, ir::ValueId value) const {
+  const auto found = contents_.find(value);
+  if (found == contents_.end() || graph.is_constant(value)) return std::nullopt;
+  const Elements& elements = found->second;
+  if (!std::ranges::all_of(elements, [](const ShapeElement& each) { return each.number.has_value(); }))
+    return std::nullopt;
+  const ir::ValueType& type = graph.value(value).type;
+  Tensor tensor(type.dtype, type.dims->empty() ? Shape{} : Shape{static_cast<std::int64_t>(elements.size())});
+  const auto write = [&]<typename T>(T* to) {
+    std::ranges::transform(elements, to, [](const ShapeElement& each) { return static_cast<T>(*each.number); });
+  };
+  if (type.dtype == DType::i64) write(tensor.mutable_data<std::int64_t>());
+  else if (type.dtype == DType::i32) write(tensor.mutable_data<std::int32_t>());
+  else write(tensor.mutable_data<bool>());
+  return tensor;
+}
+
 }  // namespace tessera::passes

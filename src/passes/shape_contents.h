@@ -29,6 +29,8 @@ class ShapeContents {
   void learn(const ir::Graph& graph, const ir::Node& node);
   // Nothing where the value is of no such kind, or its length is not known. True is 1.
   std::optional<std::vector<ShapeElement>> of(const ir::Graph& graph, ir::ValueId value) const;
+  // The value as a constant where all of its elements are numbers; nothing for what is a constant already.
+  std::optional<Tensor> tensor_of(const ir::Graph& graph, ir::ValueId value) const;
 
  private:
   std::map<ir::ValueId, std::vector<ShapeElement>> contents_;

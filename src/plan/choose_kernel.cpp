@@ -45,7 +45,7 @@ KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& 
       choice.entry = entry;
       return choice;
     }
-    choice.rejected.push_back(fmt::format("{}: {}", entry->name, reason));
+    choice.rejected.push_back(std::string(entry->name).append(": ").append(reason));
   }
   // A slow kernel is better than none.
   const auto slow = std::ranges::find_if(entries, [&](const auto* entry) { return takes(*entry, view); });

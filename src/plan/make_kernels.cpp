@@ -17,10 +17,12 @@ namespace {
 // Notes which packings a kernel asks for while it is made.
 class NotingStore final : public backends::WeightStore {
  public:
-  NotingStore(backends::WeightStore& store, std::vector<UsedPacking>& used) : store_(store), used_(used) {}
+  NotingStore(backends::WeightStore& store, std::vector<UsedPacking>& used, const PlanOptions& options)
+      : store_(store), used_(used), options_(options) {}
   std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing,
                                                               std::int64_t bytes,
                                                               const backends::PackFunction& pack) override {
+    options_.check_stop();
     std::shared_ptr<const backends::PackedWeights> packed = store_.find_or_pack(weights, packing, bytes, pack);
     used_.push_back({weights.storage(), packed});
     return packed;
@@ -29,14 +31,15 @@ class NotingStore final : public backends::WeightStore {
  private:
   backends::WeightStore& store_;
   std::vector<UsedPacking>& used_;
+  const PlanOptions& options_;
 };
 
 void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& device, backends::WeightStore& weights,
-                 const MeasuredKernels* measured) {
+                 const MeasuredKernels* measured, const PlanOptions& options) {
   KernelChoice choice = choose_kernel(device, view, measured);
   step.entry = choice.entry;
   step.rejected = std::move(choice.rejected);
-  NotingStore noting(weights, step.packings);  // no kernel keeps the store that it is made with
+  NotingStore noting(weights, step.packings, options);  // no kernel keeps the store that it is made with
   step.kernel = device.make_kernel(*choice.entry, view, noting);
   step.scratch_bytes = step.kernel->scratch_bytes();
   step.cost = ops::cost_of(view);
@@ -44,9 +47,10 @@ void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& 
 
 // What went wrong, or nothing.
 std::optional<Error> try_to_make(Step& step, const ops::NodeView& view, const backends::Device& device,
-                                 backends::WeightStore& weights, const MeasuredKernels* measured) {
+                                 backends::WeightStore& weights, const MeasuredKernels* measured,
+                                 const PlanOptions& options) {
   try {
-    base::with_memory_errors([&] { make_kernel(step, view, device, weights, measured); });
+    base::with_memory_errors([&] { make_kernel(step, view, device, weights, measured, options); });
     return std::nullopt;
   } catch (const Error& error) {
     return error;
@@ -90,22 +94,26 @@ void make_kernels(Plan& plan, const std::vector<StepOperands>& operands, const b
   std::vector<MeasuredKernels> measured;
   // Kernels of other devices run behind a queue, where timing single ones says little.
   if (options.tuner != nullptr && device.is_host())
-    measured = options.tuner->choose(plan, operands, device, weights,
-                                     {.host = {options.pool, options.max_threads}, .allocator = options.allocator});
+    measured = options.tuner->choose(
+        plan, operands, device, weights,
+        {.host = {options.pool, options.max_threads}, .allocator = options.allocator, .stop = options.stop});
+  options.check_stop();
   const auto make = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
+      options.check_stop();
       const std::size_t index = order[static_cast<std::size_t>(i)];
       const StepOperands& each = operands[index];
       Step& step = plan.steps[each.step];
       errors[index] = try_to_make(
           step, ops::NodeView(plan.graph.node(step.node), *step.op, each.inputs, each.outputs, each.constants),
           step.space == backends::MemorySpace::device ? device : device.host_fallback(), weights,
-          measured.empty() ? nullptr : &measured[index]);
+          measured.empty() ? nullptr : &measured[index], options);
     }
   };
   const auto count = static_cast<std::int64_t>(operands.size());
   if (options.pool != nullptr) options.pool->parallel_for(count, 1, options.max_threads, make);
   else make(0, count);
+  options.check_stop();  // rather than what a kernel that was stopped reports
   report(plan, operands, errors, device);
 }
 

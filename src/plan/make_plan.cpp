@@ -38,6 +38,9 @@ class Planner {
 
   std::shared_ptr<const Plan> run() {
     add_missing_outputs();
+    plan_->slots.reserve(graph().value_count());
+    plan_->steps.reserve(graph().node_count());
+    operands_.reserve(graph().node_count());
     make_source_slots();
     plan_->uses_device = !device_.is_host();
     if (plan_->uses_device) place_nodes();

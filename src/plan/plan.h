@@ -112,13 +112,20 @@ struct PlanOptions {
   // Chooses kernels by measuring them, with memory of the allocator. Null: the device's order does.
   Tuner* tuner = nullptr;
   backends::TensorAllocator* allocator = nullptr;
+  // Asked before each kernel that is made, before each packing and between the parts of planning. Null: nothing stops
+  // it.
+  const base::StopSignal* stop = nullptr;
+
+  void check_stop() const {
+    if (stop != nullptr) stop->check();
+  }
 };
 
 // Lowers `graph`, whose input types should be concrete (values whose types are not become dynamic). For a device that
 // is no host, each node that the device can run is placed there and every other one on its host fallback, with copies
 // between them; inputs are copied first and outputs last. Inputs, outputs and variables are host memory. Throws
-// Error(unsupported) listing every node that no kernel of the device accepts, and Error(over_budget) for a value beyond
-// max_value_bytes.
+// Error(unsupported) listing every node that no kernel of the device accepts, Error(over_budget) for a value beyond
+// max_value_bytes, and Error(cancelled or over_budget) when it is stopped.
 std::shared_ptr<const Plan> make_plan(ir::Graph graph, const backends::Device& device, backends::WeightStore& weights,
                                       const PlanOptions& options = {});
 

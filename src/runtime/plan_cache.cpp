@@ -62,7 +62,8 @@ PlanCache::Plan PlanCache::find_locked(const Key& key) {
 }
 
 PlanCache::Plan PlanCache::find_or_make(const Key& key, Clock& clock, const std::function<Plan()>& make,
-                                        const std::function<bool(std::size_t)>& too_many) {
+                                        const std::function<bool(std::size_t)>& too_many,
+                                        const base::StopSignal* stop) {
   std::unique_lock lock(mutex_);
   std::unique_ptr<Clock::Signal> signal;
   for (;;) {
@@ -72,11 +73,7 @@ PlanCache::Plan PlanCache::find_or_make(const Key& key, Clock& clock, const std:
     const std::shared_ptr<InTheMaking> making = other->second;
     if (signal == nullptr) signal = clock.make_signal();
     making->waiting.push_back(signal.get());
-    while (!making->ended) {
-      lock.unlock();
-      signal->wait();
-      lock.lock();
-    }
+    wait_for(*making, lock, *signal, clock, stop);
     if (making->plan != nullptr) return making->plan;
   }
   const auto making = std::make_shared<InTheMaking>();
@@ -92,6 +89,23 @@ PlanCache::Plan PlanCache::find_or_make(const Key& key, Clock& clock, const std:
   }
   end(key, *making, plan, too_many);
   return plan;
+}
+
+void PlanCache::wait_for(InTheMaking& making, std::unique_lock<std::mutex>& lock, Clock::Signal& signal, Clock& clock,
+                         const base::StopSignal* stop) {
+  try {
+    while (!making.ended) {
+      lock.unlock();
+      if (stop == nullptr) signal.wait();
+      else signal.wait_until(clock.now_ns() + kStopCheckNs);
+      lock.lock();
+      if (stop != nullptr && !making.ended) stop->check();
+    }
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    std::erase(making.waiting, &signal);
+    throw;
+  }
 }
 
 void PlanCache::insert_locked(const Key& key, const Plan& plan, const std::function<bool(std::size_t)>& too_many) {

@@ -73,7 +73,8 @@ Program::Program(ir::Graph graph, const ProgramEnvironment& environment, bool re
     : graph_(std::move(graph)),
       environment_(environment),
       ready_(ready),
-      draws_random_numbers_(ops::draws_random_numbers(graph_)) {
+      draws_random_numbers_(ops::draws_random_numbers(graph_)),
+      pass_memory_(std::make_unique<passes::PassMemory>(graph_)) {
   if (graph_.variables().empty()) return;
   for (const ir::Variable& variable : graph_.variables()) {
     if (environment_.package != nullptr && environment_.package->stream != nullptr && !variable.initial.is_deferred())
@@ -86,16 +87,19 @@ Program::Program(ir::Graph graph, const ProgramEnvironment& environment, bool re
 
 Program::~Program() = default;
 
-std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) const {
+std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs, const base::StopSignal* stop) const {
+  passes::PassContext context = environment_.pass_context;
+  context.stop = stop;
+  context.memory = pass_memory_.get();
   ir::Graph specialised =
-      ready_ ? graph_
-             : passes::run_pipeline(specialise(graph_, inputs), environment_.pass_context, environment_.pipeline);
+      ready_ ? graph_ : passes::run_pipeline(specialise(graph_, inputs), context, environment_.pipeline);
   auto prepared = std::make_shared<PreparedPlan>();
   plan::PlanOptions options{.max_value_bytes = environment_.account->limit(),
                             .pool = &base::ThreadPool::process(),
                             .max_threads = environment_.threads};
   if (environment_.tuner != nullptr) options.tuner = &environment_.tuner->tuner();
   options.allocator = environment_.results.get();
+  options.stop = stop;
   prepared->plan = plan::make_plan(std::move(specialised), *environment_.device, *environment_.weights, options);
   if (environment_.tuner != nullptr) environment_.tuner->save();
   const bool streams = environment_.package != nullptr && environment_.package->stream != nullptr &&
@@ -128,6 +132,9 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) co
 // bytes of those that the plan alone has.
 std::int64_t Program::compute_unpacked(const ir::Graph& planned) const {
   if (!environment_.device->computes()) return 0;
+  bool deferred = false;
+  for_each_constant(planned, [&](const Tensor& constant) { deferred = deferred || constant.is_deferred(); });
+  if (!deferred) return 0;
   std::set<const void*> packed, shared;
   for (const SharedWeightStore::Held& held : environment_.weights->packings()) packed.insert(held.weights.storage());
   for_each_constant(graph_, [&](const Tensor& constant) { shared.insert(constant.storage()); });
@@ -150,7 +157,8 @@ std::shared_ptr<PreparedPlan> Program::plan_for(const std::vector<Value>& inputs
   std::optional<WithoutCore> without_core;
   if (control != nullptr) without_core.emplace(*control);
   Clock& clock = control != nullptr ? *control->clock : Clock::steady();
-  return plans_.find_or_make(key, clock, [&] { return make(inputs); }, too_many);
+  const base::StopSignal* stop = control != nullptr ? control->resources.stop : nullptr;
+  return plans_.find_or_make(key, clock, [&] { return make(inputs, stop); }, too_many, stop);
 }
 
 std::vector<Value> Program::run(const std::vector<Value>& inputs, RunControl& control) {

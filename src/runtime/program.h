@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "passes/pass_memory.h"
 #include "passes/pipeline.h"
 #include "plan/plan.h"
 #include "runtime/device_run.h"
@@ -107,14 +108,16 @@ class Program {
   std::shared_ptr<PreparedPlan> plan_for(const std::vector<Value>& inputs, RunControl* control = nullptr);
 
   void trim();  // forgets idle run states
+  const passes::PassMemory& pass_memory() const { return *pass_memory_; }
 
  private:
-  std::shared_ptr<PreparedPlan> make(const std::vector<Value>& inputs) const;
+  std::shared_ptr<PreparedPlan> make(const std::vector<Value>& inputs, const base::StopSignal* stop) const;
   std::int64_t compute_unpacked(const ir::Graph& planned) const;
 
   ir::Graph graph_;
   const ProgramEnvironment& environment_;
   const bool ready_;
+  const std::unique_ptr<passes::PassMemory> pass_memory_;  // of the passes for its plans
   PlanCache plans_;
   std::vector<std::size_t> variable_places_;  // in the environment's store
   bool updates_variables_ = false;
