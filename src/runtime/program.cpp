@@ -73,8 +73,8 @@ Program::Program(ir::Graph graph, const ProgramEnvironment& environment, bool re
     : graph_(std::move(graph)),
       environment_(environment),
       ready_(ready),
-      draws_random_numbers_(ops::draws_random_numbers(graph_)),
-      pass_memory_(std::make_unique<passes::PassMemory>(graph_)) {
+      pass_memory_(std::make_unique<passes::PassMemory>(graph_)),
+      draws_random_numbers_(ops::draws_random_numbers(graph_)) {
   if (graph_.variables().empty()) return;
   for (const ir::Variable& variable : graph_.variables()) {
     if (environment_.package != nullptr && environment_.package->stream != nullptr && !variable.initial.is_deferred())

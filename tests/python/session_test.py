@@ -109,6 +109,18 @@ class Runs(unittest.TestCase):
         with self.assertRaises(tessera.OverBudget):
             tessera.Session(models.mlp(), memory_limit_bytes=100).run(ones(1000, 16))
 
+    def test_as_many_plans_are_kept_as_asked_for(self):
+        with self.assertRaisesRegex(tessera.InvalidArgument, "max_cached_plans is 0, expected at least 1"):
+            tessera.Session(models.mlp(), max_cached_plans=0)
+        few = tessera.Session(models.mlp(), max_cached_plans=2)
+        many = tessera.Session(models.mlp(), max_cached_plans=40)
+        held = []
+        for batch in range(1, 31):
+            self.assertTrue(numpy.array_equal(few.run(ones(batch, 16)), many.run(ones(batch, 16))))
+            held.append(few.memory()["plans_bytes"])
+        self.assertLess(max(held), 3 * held[0])
+        self.assertGreater(many.memory()["plans_bytes"], 20 * held[0])
+
     def test_messages_go_to_logging(self):
         wrong = models.model_bytes([models.helper.make_node("Relu", ["x"], ["y"])],
                                    [models.info("x", models.FLOAT, [2])], [models.info("y", models.FLOAT, [3])])

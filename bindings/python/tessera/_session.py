@@ -35,6 +35,8 @@ class SessionKeywords(TypedDict, total=False):
     tune: bool
     tuning_file: str
     seed: int | None
+    max_cached_plans: int
+    max_plan_bytes: int
 
 
 class RunKeywords(TypedDict, total=False):
@@ -78,7 +80,13 @@ def session_options(
     tune: bool = False,
     tuning_file: str = "",
     seed: int | None = None,
+    max_cached_plans: int = 16,
+    max_plan_bytes: int = 256 << 20,
 ) -> _core.SessionOptions:
+    if max_cached_plans < 1:
+        raise InvalidArgument(f"max_cached_plans is {max_cached_plans}, expected at least 1")
+    if max_plan_bytes < 0:
+        raise InvalidArgument(f"max_plan_bytes is {max_plan_bytes}, expected at least 0")
     options = _core.SessionOptions()
     options.device = device
     options.threads = threads
@@ -88,6 +96,8 @@ def session_options(
     options.tune = tune
     options.tuning_file = tuning_file
     options.seed = seed
+    options.max_cached_plans = max_cached_plans
+    options.max_plan_bytes = max_plan_bytes
     return options
 
 
@@ -109,7 +119,8 @@ class Session:
     `model`: a path, the bytes of an .onnx file, an onnx.ModelProto, or a Model. `threads=0` means all cores that this
     process may use. `precision="bf16"` lets layers multiply in bfloat16; nothing else lowers the precision.
     `memory_limit_bytes` bounds weights, arenas and results together. `tune` measures kernels at the first run of new
-    shapes.
+    shapes. A session keeps a plan for each combination of input shapes, at most `max_cached_plans` of them and
+    `max_plan_bytes` together; it forgets the one that was used longest ago.
     `inputs`, `outputs` and `overridable` describe what goes in and comes out; the last are inputs with a default, which
     a run may leave out. pickle keeps the path of a session that was loaded from a file, else the model.
 
@@ -130,6 +141,8 @@ class Session:
         tune: bool = False,
         tuning_file: str = "",
         seed: int | None = None,
+        max_cached_plans: int = 16,
+        max_plan_bytes: int = 256 << 20,
     ) -> None:
         loaded, self.name = loaded_model(model)
         self.model: _core.Model = loaded.with_dims(dict(dims)) if dims else loaded
@@ -142,6 +155,8 @@ class Session:
             "tune": tune,
             "tuning_file": tuning_file,
             "seed": seed,
+            "max_cached_plans": max_cached_plans,
+            "max_plan_bytes": max_plan_bytes,
         }
         self.options = session_options(**keywords)
         path = os.path.abspath(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else None
