@@ -22,12 +22,12 @@ ir::Graph with_sizes(ir::Graph graph, std::int64_t batch, std::int64_t seq) {
   return graph;
 }
 
-ir::Graph masked_lm() {
-  return models::build_model("masked_lm");
+ir::Graph bert() {
+  return models::build_model("bert_mini");
 }
 
 TEST(PassMemory, PatternsAreOfHowSizesCompare) {
-  const ir::Graph model = masked_lm();
+  const ir::Graph model = bert();
   const PassMemory memory(model);
   const auto pattern = [&](std::int64_t batch, std::int64_t seq) {
     return memory.pattern_of(with_sizes(model, batch, seq));
@@ -54,7 +54,7 @@ TEST(PassMemory, PatternsAreOfNodesAttributesAndConstants) {
 
 TEST(PassMemory, PassesThatHaveNothingToDoAreLeftOut) {
   PassContext context = test::cpu_pass_context();
-  const ir::Graph model = run_pipeline(masked_lm(), context);
+  const ir::Graph model = run_pipeline(bert(), context);
   PassMemory memory(model);
   for (std::int64_t seq = 17; seq < 27; ++seq) {
     const ir::Graph fixed = with_sizes(model, 3, seq);
