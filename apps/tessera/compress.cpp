@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "common.h"
 #include "compress/deep_compression_report.h"
 #include "io/file.h"
@@ -19,6 +20,13 @@ struct CompressOptions {
   bool json = false;
 };
 
+void report(const CompressOptions& options, const std::vector<CompressedFold>& folds) {
+  if (options.page.ends_with(".json")) write_text(options.page, compress::deep_compression_json(folds) + "\n");
+  else if (!options.page.empty()) write_text(options.page, compress::deep_compression_html(folds, options.recipe));
+  fmt::print("{}",
+             options.json ? compress::deep_compression_json(folds) + "\n" : compress::deep_compression_text(folds));
+}
+
 void run_compress(const CompressOptions& options) {
   check_outputs({options.page});
   check_form(options.page, {kPageForm, kJsonForm});
@@ -32,18 +40,30 @@ void run_compress(const CompressOptions& options) {
   const bool on_terminal = isatty(STDERR_FILENO) == 1;
   hooks.progress = [&](std::int64_t fold, const std::string& stage, std::int64_t step, std::int64_t steps) {
     const std::string place = fold > 0 ? fmt::format("fold {}, ", fold) : "";
+    constexpr std::int64_t kParts = 10;  // of which a file that is read later has a line each
     if (on_terminal) fmt::print(stderr, "\r{}{}: step {} of {}   ", place, stage, step, steps);
-    else if (step == steps) fmt::print(stderr, "{}{}: {} steps\n", place, stage, steps);
+    else if (kParts * step / steps != kParts * (step - 1) / steps)
+      fmt::print(stderr, "{}{}: step {} of {}\n", place, stage, step, steps);
   };
   hooks.fold = [&](const CompressedFold& fold) {
     fmt::print(stderr, "{}{} {:.4f} dense, {:.4f} pruned, {:.4f} compressed; {:.1f} times smaller\n",
                on_terminal ? "\r" : "", fold.metric, fold.dense, fold.pruned, fold.compressed, fold.ratio());
   };
-  const std::vector<CompressedFold> folds = run_deep_compression(recipe, hooks);
-  if (options.page.ends_with(".json")) write_text(options.page, compress::deep_compression_json(folds) + "\n");
-  else if (!options.page.empty()) write_text(options.page, compress::deep_compression_html(folds, options.recipe));
-  fmt::print("{}",
-             options.json ? compress::deep_compression_json(folds) + "\n" : compress::deep_compression_text(folds));
+  std::vector<CompressedFold> folds;
+  const auto tell = hooks.fold;
+  hooks.fold = [&](const CompressedFold& fold) {
+    tell(fold);
+    folds.push_back(fold);
+  };
+  try {
+    run_deep_compression(recipe, hooks);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::cancelled) throw;
+    if (!folds.empty()) report(options, folds);
+    if (received_signal() != 0) fmt::print(stderr, "{}{}\n", on_terminal ? "\r" : "", base::printable(error.message()));
+    throw;
+  }
+  report(options, folds);
 }
 
 }  // namespace
@@ -64,7 +84,8 @@ void add_compress(CLI::App& app) {
   verb->footer(
       "Deep Compression (arXiv:1510.00149): the net is trained, pruned while it trains on, and its weights come to\n"
       "share a few values, which are trained too. The folder `output` gets a package (.tsr) with Huffman codes of the\n"
-      "weights, which every verb takes as a model. With folds = 5 this is done five times, and each time the net is\n"
+      "weights, which every verb takes as a model. Ctrl-C keeps the nets of the stages so far. With folds = 5 this is "
+      "done five times, and each time the net is\n"
       "tested on another fifth of the data. A table [dictionary] gives convolutions dictionaries first (LCNN,\n"
       "arXiv:1611.06473), which take several times fewer multiply-adds.\n\nExamples:\n"
       "  tessera compress examples/deep_compression_lenet300.toml\n"

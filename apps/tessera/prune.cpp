@@ -10,6 +10,7 @@
 #include "common.h"
 #include "compress/compression_costs.h"
 #include "compress/prune_report.h"
+#include "compress/quantise_file.h"
 #include "option_values.h"
 #include "runtime/random_inputs.h"
 #include "tessera/optimise.h"
@@ -52,21 +53,28 @@ void run_prune(PruneOptions options) {
   options.diagnosis.progress = show_progress;
   if (!options.sparsities.empty()) options.diagnosis.sparsities = options.sparsities;
   const Model model = load_model(options.model);
-  PruneReport report;
-  const Model pruned = prune(model, options.prune, &report);
-  if (!options.output.empty()) report.file_bytes = write_pruned(pruned, options.output);
   std::optional<PruneSensitivity> sensitivity;
   if (options.sensitivity) sensitivity = prune_sensitivity(model, options.prune, options.diagnosis);
-  if (!options.page.empty() || !options.diagnosis.data.path.empty()) measure(options, model, pruned, report);
-  const std::string json = compress::prune_json(report, options.output, sensitivity) + "\n";
+  // Without an output and a sparsity the question is what a pruning would cost: nobody asked for one.
+  std::optional<PruneReport> pruning;
+  if (!options.output.empty() || options.has_sparsity) {
+    PruneReport& report = pruning.emplace();
+    const Model pruned = prune(model, options.prune, &report);
+    if (!options.output.empty()) {
+      report.file_bytes = write_pruned(pruned, options.output);
+      report.file_bytes_before = compress::file_bytes_of(options.model.model, model);
+    }
+    if (!options.page.empty() || !options.diagnosis.data.path.empty()) measure(options, model, pruned, report);
+  }
+  const std::string json = compress::prune_json(pruning, options.output, sensitivity) + "\n";
   if (options.page.ends_with(".json")) write_text(options.page, json);
   else if (!options.page.empty())
     write_text(options.page,
-               compress::prune_html(report, model_title(options.model.model), options.output, sensitivity));
+               compress::prune_html(pruning, model_title(options.model.model), options.output, sensitivity));
   if (options.json) fmt::print("{}", json);
   else
     fmt::print("{}{}", sensitivity ? compress::sensitivity_text(*sensitivity) + "\n" : "",
-               compress::prune_text(report, options.output));
+               pruning ? compress::prune_text(*pruning, options.output) : "");
 }
 
 }  // namespace
@@ -99,7 +107,7 @@ void add_prune(CLI::App& app) {
       ->delimiter(',')
       ->check(number(0.001, 0.999))
       ->type_name("SHARE,...");
-  add_calibration_options(*verb, options->diagnosis.data, "Inputs to measure on what pruning costs");
+  add_calibration_options(*verb, options->diagnosis.data, "Inputs to measure what pruning costs on");
   add_metric_option(*verb, options->diagnosis.metric);
   verb->add_option("--report", options->page, "Also write the report as a page (.html) or as JSON (.json)");
   verb->add_flag("--json", options->json, "Print the report as JSON");

@@ -76,7 +76,8 @@ struct CompressionHooks {
 };
 
 // Runs the recipe; one entry for each fold. Throws Error: as Trainer does; invalid_argument for options that do not
-// fit; cancelled.
+// fit; cancelled, when the nets of the stages so far lie beside the package ("fold-1.dense.onnx") and the message names
+// them.
 std::vector<CompressedFold> run_deep_compression(const CompressionRecipe& recipe, const CompressionHooks& hooks = {});
 
 // A recipe from TOML text: the tables of a training (docs/training.md), `folds`, and the tables retrain, share and tune

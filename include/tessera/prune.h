@@ -23,13 +23,14 @@ struct OneShotPruneOptions {
   // taken out of the projections of queries, keys, values and results; one of each attention stays.
   std::string structure = "none";
   bool global = false;               // the share is of all layers together, else of each
-  std::vector<std::string> exclude;  // patterns of names of weights that stay as they are
+  std::vector<std::string> exclude;  // patterns of names or labels (see PrunedLayer) of weights that stay as they are
   // Names of the weights that may be pruned, with "channels" also those whose channels theirs are tied to; empty: all.
   std::vector<std::string> only;
 };
 
 struct PrunedLayer {
-  std::string name;  // of the weights
+  std::string name;   // of the weights
+  std::string label;  // of the layer: its module or node, where the exporter named the weights by a number
   std::int64_t weights_before = 0, weights_after = 0, nonzero_after = 0;
   std::vector<std::int64_t> removed_inputs, removed_outputs;  // channels
   std::optional<double> snr_db;  // at the outputs when this layer alone is pruned; see diagnose_pruning
@@ -52,7 +53,7 @@ Model prune(const Model& model, const OneShotPruneOptions& options = {}, PruneRe
 struct PruneDiagnosisOptions {
   CalibrationData data;
   std::string metric;                                           // as QuantiseOptions::metric
-  std::int64_t diagnosis_samples = 32;                          // on which signal-to-noise ratios are taken
+  std::int64_t diagnosis_samples = 0;                           // as QuantiseOptions::diagnosis_samples
   std::vector<double> sparsities = {0.5, 0.7, 0.8, 0.9, 0.95};  // of prune_sensitivity
   SessionOptions session;
   std::function<void(std::string_view what, double done)> progress = {};
@@ -70,13 +71,14 @@ struct SensitivityPoint {
   std::optional<double> snr_db;
 };
 struct LayerSensitivity {
-  std::string name;  // of the weights
+  std::string name, label;  // as PrunedLayer's
   std::int64_t weights = 0;
   std::vector<SensitivityPoint> points;  // none where nothing of this layer alone can go
 };
 struct PruneSensitivity {
   std::string metric;
   double metric_before = 0;
+  std::int64_t snr_samples = 0;  // spread over the data, that signal-to-noise ratios are taken over
   std::vector<LayerSensitivity> layers;
 };
 

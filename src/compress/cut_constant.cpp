@@ -29,28 +29,32 @@ Tensor take(const Tensor& tensor, std::size_t axis, const std::vector<std::int64
 }  // namespace
 
 void cut_constant(ir::Graph& graph, ir::NodeId id, std::size_t input, std::size_t axis,
-                  const std::vector<std::int64_t>& kept) {
+                  const std::vector<std::int64_t>& kept, CutConstants& made) {
   const ir::Node& node = graph.node(id);
   if (node.inputs.size() <= input || !node.inputs[input].valid()) return;
   const ir::ValueId operand = node.inputs[input];
   const Tensor* constant = graph.constant(operand);
   if (constant == nullptr || constant->rank() <= static_cast<std::int64_t>(axis)) return;
   if (static_cast<std::int64_t>(kept.size()) >= constant->shape()[axis]) return;
-  const std::string name = graph.value(operand).name;
-  const Tensor smaller = take(*constant, axis, kept);
-  graph.value(operand).name = graph.fresh_name(name);
-  graph.node(id).inputs[input] = graph.add_constant(smaller, name);
+  const auto [known, is_new] = made.try_emplace({operand, axis, kept});
+  if (is_new) {
+    const std::string name = graph.value(operand).name;
+    const Tensor smaller = take(*constant, axis, kept);
+    graph.value(operand).name = graph.fresh_name(name);
+    known->second = graph.add_constant(smaller, name);
+  }
+  graph.node(id).inputs[input] = known->second;
 }
 
 void cut_broadcast(ir::Graph& graph, ir::NodeId id, std::size_t input, std::size_t rank, std::size_t axis,
-                   const std::vector<std::int64_t>& kept) {
+                   const std::vector<std::int64_t>& kept, CutConstants& made) {
   const ir::ValueId operand = graph.node(id).inputs[input];
   const Tensor* constant = operand.valid() ? graph.constant(operand) : nullptr;
   if (constant == nullptr) return;
   const auto own = static_cast<std::size_t>(constant->rank());
   if (own > rank || own + axis < rank) return;  // it has no such axis
   const std::size_t at = own + axis - rank;
-  if (constant->shape()[at] > 1) cut_constant(graph, id, input, at, kept);
+  if (constant->shape()[at] > 1) cut_constant(graph, id, input, at, kept, made);
 }
 
 void infer_cut_graph(ir::Graph& graph) {

@@ -99,12 +99,26 @@ class Run {
       if (hooks_.progress) hooks_.progress(account_.fold, stage, step, steps);
     };
     const TrainingResult result = trainer.run(hooks);
-    require(!result.interrupted, ErrorKind::cancelled, "the recipe was stopped in its stage '{}'", stage);
+    trained_.emplace_back(stage, trainer.model());
+    if (result.interrupted)
+      fail(ErrorKind::cancelled, "the recipe was stopped in its stage '{}' after {} steps; its nets so far are in {}",
+           stage, result.steps, write_trained());
     if (result.evaluation) {
       metric = result.evaluation->value;
       account_.metric = result.evaluation->metric;
     }
-    return trainer.model();
+    return trained_.back().second;
+  }
+
+  // The nets of the stages so far, the last of which was not trained to its end: beside the package's path.
+  std::string write_trained() const {
+    std::string paths;
+    for (const auto& [stage, net] : trained_) {
+      const std::filesystem::path path = std::filesystem::path(account_.path).replace_extension(stage + ".onnx");
+      net.save(path);
+      paths += (paths.empty() ? "" : ", ") + path.string();
+    }
+    return paths;
   }
 
   TrainingConfig config_of(const StageOptions& stage) const {
@@ -190,6 +204,7 @@ class Run {
   const CompressionHooks& hooks_;
   TrainingConfig config_;
   CompressedFold account_;
+  std::vector<std::pair<std::string, Model>> trained_;  // by stage
 };
 
 }  // namespace

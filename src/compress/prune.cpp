@@ -6,9 +6,9 @@
 #include <map>
 
 #include "base/error.h"
-#include "compress/channels.h"
+#include "compress/features.h"
 #include "compress/graph_facts.h"
-#include "compress/heads.h"
+#include "compress/layer_label.h"
 #include "compress/quantisable_layers.h"
 #include "io/package.h"
 #include "tessera/optimise.h"
@@ -21,8 +21,8 @@ namespace tessera {
 namespace {
 
 using compress::ChannelSet;
-using compress::ChannelSets;
-using compress::HeadSets;
+using compress::FeatureKind;
+using compress::FeatureSets;
 using train::LayerWeight;
 
 std::int64_t count_nonzero(const Tensor& weights) {
@@ -36,16 +36,19 @@ bool is_among(const std::vector<std::string>& only, const std::string& name) {
 // The layers that may be pruned.
 std::vector<LayerWeight> chosen_layers(const ir::Graph& graph, const OneShotPruneOptions& options) {
   std::vector<LayerWeight> layers = train::layer_weights(graph);
+  const std::map<std::string, std::string> labels = compress::layer_labels(graph, layers);
+  const auto matches = [&](const std::vector<std::string>& patterns, const LayerWeight& layer) {
+    return train::matches_any(patterns, layer.name) || train::matches_any(patterns, labels.at(layer.name));
+  };
   for (const std::string& name : options.only)
     require(std::ranges::find(layers, name, &LayerWeight::name) != layers.end(), ErrorKind::invalid_argument,
             "only: no layer has weights called '{}'", name);
   for (const std::string& pattern : options.exclude) {
-    const bool used = std::ranges::any_of(
-        layers, [&](const LayerWeight& layer) { return train::matches_any({pattern}, layer.name); });
+    const bool used = std::ranges::any_of(layers, [&](const LayerWeight& layer) { return matches({pattern}, layer); });
     require(used, ErrorKind::invalid_argument, "exclude: no weight of a layer has a name like '{}'", pattern);
   }
   std::erase_if(layers, [&](const LayerWeight& layer) {
-    return train::matches_any(options.exclude, layer.name) || !is_among(options.only, layer.name);
+    return matches(options.exclude, layer) || !is_among(options.only, layer.name);
   });
   return layers;
 }
@@ -78,33 +81,38 @@ Model prune_weights(const Model& model, const OneShotPruneOptions& options, Prun
     masks.push_back(structure ? train::group_mask(weights[i], *structure, layers[i].input_axis)
                               : train::magnitude_mask(weights[i], options.sparsity));
   std::map<std::string, Tensor> values;
+  const std::map<std::string, std::string> labels = compress::layer_labels(graph, layers);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const Tensor& pruned = values[layers[i].name] = train::masked(weights[i], masks[i]);
-    report.layers.push_back({layers[i].name, pruned.elements(), pruned.elements(), count_nonzero(pruned), {}, {}, {}});
+    report.layers.push_back({layers[i].name,
+                             labels.at(layers[i].name),
+                             pruned.elements(),
+                             pruned.elements(),
+                             count_nonzero(pruned),
+                             {},
+                             {},
+                             {}});
   }
   return train::with_weights(model, values);
 }
 
-ir::Graph without(const ir::Graph& graph, const ChannelSets& sets) {
-  return compress::without_channels(graph, sets);
-}
-ir::Graph without(const ir::Graph& graph, const HeadSets& sets) {
-  return compress::without_heads(graph, sets);
-}
-
-// Which channels or heads go: those whose weights have the smallest root mean square. `Sets`: ChannelSets or HeadSets.
-template <typename Sets>
+// Which channels or heads go: those whose weights have the smallest root mean square.
 class StructurePruner {
  public:
-  StructurePruner(const ir::Graph& graph, const OneShotPruneOptions& options)
-      : graph_(graph), options_(options), sets_(graph), weights_(train::layer_weights(graph)) {
+  StructurePruner(const ir::Graph& graph, const OneShotPruneOptions& options, FeatureKind kind)
+      : graph_(graph),
+        options_(options),
+        kind_(kind),
+        sets_(graph, kind),
+        weights_(train::layer_weights(graph)),
+        labels_(compress::layer_labels(graph, weights_)) {
     chosen_layers(graph, options);  // checks the patterns
   }
 
   ir::Graph run(PruneReport& report) {
     choose();
     report.kept_by = sets_.reasons();
-    ir::Graph smaller = without(graph_, sets_);
+    ir::Graph smaller = compress::without_features(graph_, sets_);
     for (const LayerWeight& layer : weights_) add_layer(smaller, layer, report);
     return smaller;
   }
@@ -137,7 +145,7 @@ class StructurePruner {
     }
     if (options_.global) removed = remove_smallest(all, left);
     require(removed > 0, ErrorKind::invalid_argument, "no {} can go: {}",
-            std::is_same_v<Sets, HeadSets> ? "head of attention" : "channel",
+            kind_ == FeatureKind::heads ? "head of attention" : "channel",
             sets_.reasons().empty() ? std::string("there are none between two layers, or the sparsity is too small")
                                     : fmt::format("they are kept by {}", fmt::join(sets_.reasons(), ", ")));
   }
@@ -166,7 +174,8 @@ class StructurePruner {
     const auto named = [&](const auto& output) { return is_among(options_.only, weight_of(output.first).name); };
     if (!std::ranges::any_of(set.outputs, named)) return true;
     return std::ranges::any_of(set.outputs, [&](const auto& output) {
-      return train::matches_any(options_.exclude, weight_of(output.first).name);
+      const std::string& name = weight_of(output.first).name;
+      return train::matches_any(options_.exclude, name) || train::matches_any(options_.exclude, labels_.at(name));
     });
   }
 
@@ -190,7 +199,7 @@ class StructurePruner {
 
   std::vector<std::int64_t> removed_of(ir::ValueId value, std::int64_t size) const {
     std::vector<std::int64_t> removed;
-    if (!sets_.has_channels(value)) return removed;
+    if (!sets_.has_features(value)) return removed;
     const std::vector<std::int64_t> kept = sets_.kept(value);
     for (std::int64_t i = 0; i < size; ++i) {
       if (!std::ranges::binary_search(kept, i)) removed.push_back(i);
@@ -202,7 +211,8 @@ class StructurePruner {
     const Tensor& before = *graph_.constant(layer.value);
     const Tensor* after = smaller.constant(smaller.find_value(layer.name));
     if (after == nullptr) return;
-    PrunedLayer each{layer.name, before.elements(), after->elements(), count_nonzero(*after), {}, {}, {}};
+    PrunedLayer each{
+        layer.name, labels_.at(layer.name), before.elements(), after->elements(), count_nonzero(*after), {}, {}, {}};
     for (const ir::NodeId id : graph_.order()) {
       const ir::Node& node = graph_.node(id);
       if (node.inputs.size() < 2 || node.inputs[1] != layer.value) continue;
@@ -215,15 +225,17 @@ class StructurePruner {
 
   const ir::Graph& graph_;
   const OneShotPruneOptions& options_;
-  Sets sets_;
+  FeatureKind kind_;
+  FeatureSets sets_;
   std::vector<LayerWeight> weights_;
+  std::map<std::string, std::string> labels_;
 };
 
-// Shapes that exporters compute become numbers first, so that those of the heads can be told.
-Model prune_heads(const Model& model, const OneShotPruneOptions& options, PruneReport& report) {
+// Shapes that exporters compute become numbers first, so that what a Reshape does with features can be told.
+Model prune_features(const Model& model, const OneShotPruneOptions& options, FeatureKind kind, PruneReport& report) {
   constexpr std::string_view kPasses[] = {"sink_constants", "fold_constants", "fold_shape_arithmetic", "remove_no_ops"};
   const ir::Graph graph = compress::graph_after(kPasses, model, {});
-  return Model(std::make_shared<const ir::Graph>(StructurePruner<HeadSets>(graph, options).run(report)));
+  return Model(std::make_shared<const ir::Graph>(StructurePruner(graph, options, kind).run(report)));
 }
 
 // Layers of an optimised model are fused: to prune the others alone would say that a share of the weights went that did
@@ -251,11 +263,9 @@ Model prune(const Model& model, const OneShotPruneOptions& options, PruneReport*
   PruneReport& filled = report != nullptr ? *report : own;
   filled = {};
   filled.parameters_before = compress::count_parameters(model.graph());
-  Model pruned =
-      options.structure == "channels"
-          ? Model(std::make_shared<const ir::Graph>(StructurePruner<ChannelSets>(model.graph(), options).run(filled)))
-      : options.structure == "heads" ? prune_heads(model, options, filled)
-                                     : prune_weights(model, options, filled);
+  Model pruned = options.structure == "channels" ? prune_features(model, options, FeatureKind::channels, filled)
+                 : options.structure == "heads"  ? prune_features(model, options, FeatureKind::heads, filled)
+                                                 : prune_weights(model, options, filled);
   filled.parameters_after = compress::count_parameters(pruned.graph());
   filled.bytes_before = compress::constant_bytes(model.graph());
   filled.bytes_after = compress::constant_bytes(pruned.graph());

@@ -8,6 +8,7 @@
 #include "compress/compression_costs.h"
 #include "compress/compression_page.h"
 #include "compress/prune_report.h"
+#include "compress/sensitivity_page.h"
 #include "report/html.h"
 #include "report/html_table.h"
 #include "report/plot_axes.h"
@@ -35,7 +36,7 @@ std::string layers_section(const PruneReport& report) {
   for (const PrunedLayer& layer : report.layers) {
     const double share = static_cast<double>(layer.nonzero_after) / static_cast<double>(layer.weights_before);
     table.rows.push_back(
-        {name_cell(layer.name), count(layer.weights_before), count(layer.weights_after), count(layer.nonzero_after),
+        {name_cell(layer.label), count(layer.weights_before), count(layer.weights_after), count(layer.nonzero_after),
          number_cell(fmt::format("{:.1f}%", 100 * share), share),
          count(static_cast<std::int64_t>(layer.removed_inputs.size())),
          count(static_cast<std::int64_t>(layer.removed_outputs.size())),
@@ -49,11 +50,13 @@ std::string bits_section(const PruneReport& report) {
   std::vector<LayerMark> marks;
   for (const PrunedLayer& layer : report.layers) {
     const double share = static_cast<double>(layer.nonzero_after) / static_cast<double>(layer.weights_before);
-    marks.push_back({layer.name, kFloatBits * share, layer.snr_db, share == 1, ""});
+    marks.push_back({layer.label, kFloatBits * share, layer.snr_db, share == 1, ""});
   }
-  return error_by_bits_section(marks,
-                               "Bits of nonzero float32 weights for each weight before, and the signal-to-noise ratio "
-                               "at the outputs when this layer alone is pruned. Diamonds stay as they were.");
+  return error_by_bits_section(
+      marks, fmt::format("Bits of nonzero float32 weights for each weight before, and the signal-to-noise "
+                         "ratio at the outputs over {} samples when this layer alone is pruned. "
+                         "Diamonds stay as they were.",
+                         report.diagnosis_samples));
 }
 
 std::string bytes_section(const PruneReport& report) {
@@ -78,73 +81,16 @@ std::string kept_section(const PruneReport& report) {
                       html_table(table));
 }
 
-std::string sensitivity_plot(const PruneSensitivity& sensitivity, const Frame& frame) {
-  Drawing drawing(frame.width, frame.height, std::string("plot ") + std::string(frame.css_class),
-                  "drop of the metric by sparsity");
-  double highest = 0, lowest = 0;
-  for (const LayerSensitivity& layer : sensitivity.layers) {
-    for (const SensitivityPoint& point : layer.points) {
-      highest = std::max(highest, sensitivity.metric_before - point.metric);
-      lowest = std::min(lowest, sensitivity.metric_before - point.metric);
-    }
-  }
-  if (highest == lowest) highest = lowest + 1;
-  const Scale x(0, 1, frame.left, frame.width - frame.right, false),
-      y(lowest * 1.05, highest + 0.05 * (highest - lowest), frame.height - frame.bottom, frame.top, false);
-  axes(drawing, frame, x, y, "sparsity of the layer", "drop of " + sensitivity.metric);
-  for (const LayerSensitivity& layer : sensitivity.layers) {
-    std::string path = fmt::format("M{:.1f} {:.1f}", x(0), y(0));
-    for (const SensitivityPoint& point : layer.points)
-      path += fmt::format("L{:.1f} {:.1f}", x(point.sparsity), y(sensitivity.metric_before - point.metric));
-    drawing.path(path, "curve");
-    constexpr double kRadius = 3.5;
-    for (const SensitivityPoint& point : layer.points)
-      drawing.mark(circle_path(x(point.sparsity), y(sensitivity.metric_before - point.metric), kRadius), "mark memory",
-                   fmt::format("{} at {:.0f}%: {} {:.4f}, {}", layer.name, 100 * point.sparsity, sensitivity.metric,
-                               point.metric, decibel_text(point.snr_db)));
-  }
-  return drawing.finish();
-}
-
-std::string sensitivity_section(const std::optional<PruneSensitivity>& sensitivity) {
-  if (!sensitivity) return "";
-  HtmlTable table{"Sensitivity",
-                  {{"weights of", ColumnKind::name},
-                   {"weights", ColumnKind::number},
-                   {"sparsity", ColumnKind::number},
-                   {sensitivity->metric, ColumnKind::number},
-                   {"drop", ColumnKind::number},
-                   {"SNR", ColumnKind::number}},
-                  {}};
-  for (const LayerSensitivity& layer : sensitivity->layers) {
-    for (const SensitivityPoint& point : layer.points) {
-      const double drop = sensitivity->metric_before - point.metric;
-      table.rows.push_back({name_cell(layer.name),
-                            number_cell(std::to_string(layer.weights), static_cast<double>(layer.weights)),
-                            number_cell(fmt::format("{:.0f}%", 100 * point.sparsity), point.sparsity),
-                            number_cell(fmt::format("{:.4f}", point.metric), point.metric),
-                            number_cell(fmt::format("{:.4f}", drop), drop),
-                            number_cell(decibel_text(point.snr_db), bounded_decibel(point.snr_db))});
-    }
-  }
-  return html_section("Sensitivity",
-                      fmt::format("How much {} drops from {:.4f} when one layer alone is pruned: a curve for each "
-                                  "layer. The steepest one wants the smallest sparsity.",
-                                  sensitivity->metric, sensitivity->metric_before),
-                      "<div>" + sensitivity_plot(*sensitivity, kWide) + sensitivity_plot(*sensitivity, kNarrow) +
-                          std::string(kReadout) + html_table(table),
-                      true);
-}
-
 }  // namespace
 
-std::string prune_html(const PruneReport& report, const std::string& model, const std::string& path,
+std::string prune_html(const std::optional<PruneReport>& report, const std::string& model, const std::string& path,
                        const std::optional<PruneSensitivity>& sensitivity) {
-  const std::string title = "Pruning of " + model;
+  const std::string title = (report ? "Pruning of " : "Sensitivity to pruning of ") + model;
   const std::string to = path.empty() ? "" : fmt::format("<p>Written to {}.</p>\n", html_text(path));
-  const std::string body = fmt::format("<h1>{}</h1>\n", html_text(title)) + to + costs_facts(report) +
-                           sensitivity_section(sensitivity) + bits_section(report) + bytes_section(report) +
-                           kept_section(report) + layers_section(report);
+  std::string body = fmt::format("<h1>{}</h1>\n", html_text(title)) + to;
+  if (report) body += costs_facts(*report);
+  if (sensitivity) body += sensitivity_section(*sensitivity);
+  if (report) body += bits_section(*report) + bytes_section(*report) + kept_section(*report) + layers_section(*report);
   return html_page(title, body);
 }
 

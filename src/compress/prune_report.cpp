@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "compress/compression_costs.h"
+#include "compress/output_metric.h"
 #include "report/json_text.h"
 
 namespace tessera::compress {
@@ -19,9 +20,13 @@ nlohmann::json sensitivity_json(const PruneSensitivity& sensitivity) {
     nlohmann::json points = nlohmann::json::array();
     for (const SensitivityPoint& point : layer.points)
       points.push_back({{"sparsity", point.sparsity}, {"metric", point.metric}, {"snr_db", json_number(point.snr_db)}});
-    layers.push_back({{"name", layer.name}, {"weights", layer.weights}, {"points", std::move(points)}});
+    layers.push_back(
+        {{"name", layer.name}, {"label", layer.label}, {"weights", layer.weights}, {"points", std::move(points)}});
   }
-  return {{"metric", sensitivity.metric}, {"metric_before", sensitivity.metric_before}, {"layers", std::move(layers)}};
+  return {{"metric", sensitivity.metric},
+          {"metric_before", sensitivity.metric_before},
+          {"snr_samples", sensitivity.snr_samples},
+          {"layers", std::move(layers)}};
 }
 
 }  // namespace
@@ -29,7 +34,7 @@ nlohmann::json sensitivity_json(const PruneSensitivity& sensitivity) {
 std::string prune_text(const PruneReport& report, const std::string& path) {
   std::string text = fmt::format("{:<32} {:>12} {:>12} {:>12}\n", "weights of", "before", "after", "nonzero");
   for (const PrunedLayer& layer : report.layers)
-    text += fmt::format("{:<32} {:>12} {:>12} {:>12} {:>6.1f}%{}\n", base::printable(layer.name), layer.weights_before,
+    text += fmt::format("{:<32} {:>12} {:>12} {:>12} {:>6.1f}%{}\n", base::printable(layer.label), layer.weights_before,
                         layer.weights_after, layer.nonzero_after,
                         100 * static_cast<double>(layer.nonzero_after) / static_cast<double>(layer.weights_before),
                         layer.snr_db ? fmt::format(" {:>10} alone", decibel_text(layer.snr_db)) : "");
@@ -54,22 +59,25 @@ std::string sensitivity_text(const PruneSensitivity& sensitivity) {
   for (const double sparsity : sparsities) text += fmt::format(" {:>8.0f}%", 100 * sparsity);
   text += "\n";
   for (const LayerSensitivity& layer : sensitivity.layers) {
-    text += fmt::format("{:<32} {:>10}", base::printable(base::shortened(layer.name, 32)), layer.weights);
+    text += fmt::format("{:<32} {:>10}", base::printable(base::shortened(layer.label, 32)), layer.weights);
     for (const double sparsity : sparsities) {
       const auto point = std::ranges::find(layer.points, sparsity, &SensitivityPoint::sparsity);
-      text += point == layer.points.end() ? fmt::format(" {:>9}", "-")
-                                          : fmt::format(" {:>9.4f}", sensitivity.metric_before - point->metric);
+      text += point == layer.points.end()
+                  ? fmt::format(" {:>9}", "-")
+                  : fmt::format(" {:>9.4f}", metric_drop(sensitivity.metric, sensitivity.metric_before, point->metric));
     }
     text += "\n";
   }
   return text;
 }
 
-std::string prune_json(const PruneReport& report, const std::string& path,
-                       const std::optional<PruneSensitivity>& sensitivity) {
+namespace {
+
+nlohmann::json pruning_json(const PruneReport& report, const std::string& path) {
   nlohmann::json layers = nlohmann::json::array();
   for (const PrunedLayer& layer : report.layers)
     layers.push_back({{"name", layer.name},
+                      {"label", layer.label},
                       {"weights_before", layer.weights_before},
                       {"weights_after", layer.weights_after},
                       {"nonzero_after", layer.nonzero_after},
@@ -82,8 +90,16 @@ std::string prune_json(const PruneReport& report, const std::string& path,
                       {"parameters_before", report.parameters_before},
                       {"parameters_after", report.parameters_after},
                       {"path", path}};
-  if (sensitivity) json["sensitivity"] = sensitivity_json(*sensitivity);
   json.update(costs_json(report));
+  return json;
+}
+
+}  // namespace
+
+std::string prune_json(const std::optional<PruneReport>& report, const std::string& path,
+                       const std::optional<PruneSensitivity>& sensitivity) {
+  nlohmann::json json = report ? pruning_json(*report, path) : nlohmann::json::object();
+  if (sensitivity) json["sensitivity"] = sensitivity_json(*sensitivity);
   return report::json_text(json, 2);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "compress/output_metric.h"
+#include "compress/reference_outputs.h"
 #include "tessera/prune.h"
 
 namespace tessera {
@@ -13,8 +14,8 @@ using namespace compress;
 void check(const PruneDiagnosisOptions& diagnosis) {
   require(!diagnosis.data.path.empty(), ErrorKind::invalid_argument,
           "what pruning costs is measured on data, but none were given (--data)");
-  require(diagnosis.data.batch >= 1 && diagnosis.diagnosis_samples >= 1, ErrorKind::invalid_argument,
-          "batch is {} and diagnosis_samples {}, expected at least 1", diagnosis.data.batch,
+  require(diagnosis.data.batch >= 1 && diagnosis.diagnosis_samples >= 0, ErrorKind::invalid_argument,
+          "batch is {} and diagnosis_samples {}, expected at least 1 and at least 0", diagnosis.data.batch,
           diagnosis.diagnosis_samples);
 }
 
@@ -56,7 +57,10 @@ void diagnose_pruning(const Model& before, const Model& after, const OneShotPrun
   report.metric = metric.name();
   report.metric_before = metric.of(before);
   report.metric_after = metric.of(after);
-  report.snr_db = reference.snr_db_of(after);
+  const OutputDifference difference = compare_outputs(reference, before, after, diagnosis.data, diagnosis.session);
+  report.snr_db = difference.snr_db;
+  report.snr_samples = difference.samples;
+  report.diagnosis_samples = reference.samples();
   double done = 0;
   for (PrunedLayer& layer : report.layers) {
     say(diagnosis, fmt::format("diagnosing {}", layer.name), done);
@@ -77,11 +81,11 @@ PruneSensitivity prune_sensitivity(const Model& model, const OneShotPruneOptions
   prune(model, options, &report);  // the layers, and the errors of the options
   const ReferenceOutputs reference(model, diagnosis.data, diagnosis.session, diagnosis.diagnosis_samples);
   const OutputMetric metric(diagnosis.metric, model, diagnosis.data, diagnosis.session);
-  PruneSensitivity result{metric.name(), metric.of(model), {}};
+  PruneSensitivity result{metric.name(), metric.of(model), reference.samples(), {}};
   const std::vector<double> sparsities = tried(options, diagnosis, report);
   double done = 0;
   for (const PrunedLayer& layer : report.layers) {
-    LayerSensitivity each{layer.name, layer.weights_before, {}};
+    LayerSensitivity each{layer.name, layer.label, layer.weights_before, {}};
     for (const double sparsity : sparsities) {
       say(diagnosis, fmt::format("pruning {} by {:.0f}%", layer.name, 100 * sparsity), done);
       done += 1 / static_cast<double>(report.layers.size() * sparsities.size());

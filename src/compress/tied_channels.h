@@ -21,6 +21,8 @@ class TiedChannels {
   void tie(int a, int b);
   // Its set has to stay.
   void keep(int channel);
+  // A channel that stands for all of its set.
+  int set_of(int channel) const { return root(channel); }
   bool is_kept(int channel) const { return fixed_[at(root(channel))]; }
   // Sets that may go, by families: those of a family are made by the same layers. In the order of the layers.
   std::vector<std::vector<ChannelSet>> families() const;

@@ -8,10 +8,13 @@ namespace tessera::report {
 inline constexpr std::string_view kPageStyle = R"css(
 :root { color-scheme: light; --ground: #fbfbf9; --card: #fff; --ink: #1c1f23; --soft: #5c636b; --line: #d9dcdf;
   --shade: rgb(0 0 0 / .16); --memory: #1668b8; --arithmetic: #b8480b; --overhead: #7a5ba6; --roof: #3c434a;
-  --other: #8a929a; --good: #1d7a43; }
+  --other: #8a929a; --good: #1d7a43; --series0: #1668b8; --series1: #b8480b; --series2: #1d7a43; --series3: #7a5ba6;
+  --series4: #b0175a; --series5: #007a8a; --series6: #8a6a00; --series7: #3c434a; }
 @media screen and (prefers-color-scheme: dark) { :root { color-scheme: dark; --ground: #14171a; --card: #1d2125;
   --ink: #e8eaec; --soft: #a4abb3; --line: #3a4047; --shade: rgb(0 0 0 / .6); --memory: #62a8ee;
-  --arithmetic: #f0955a; --overhead: #b79ae0; --roof: #cdd3d9; --other: #7d858d; --good: #62c78a; } }
+  --arithmetic: #f0955a; --overhead: #b79ae0; --roof: #cdd3d9; --other: #7d858d; --good: #62c78a; --series0: #62a8ee;
+  --series1: #f0955a; --series2: #62c78a; --series3: #b79ae0; --series4: #f27fb0; --series5: #4cc6d6;
+  --series6: #d8bc4a; --series7: #e8eaec; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
@@ -49,6 +52,11 @@ dl.facts .first { border-color: var(--good); } dl.facts small { display: block; 
 .overhead { fill: var(--overhead); stroke: var(--overhead); }
 .live { fill: var(--memory); fill-opacity: .3; stroke: none; }
 .curve { fill: none; stroke: var(--memory); stroke-width: 1.8; }
+.series0 { fill: var(--series0); stroke: var(--series0); } .series1 { fill: var(--series1); stroke: var(--series1); }
+.series2 { fill: var(--series2); stroke: var(--series2); } .series3 { fill: var(--series3); stroke: var(--series3); }
+.series4 { fill: var(--series4); stroke: var(--series4); } .series5 { fill: var(--series5); stroke: var(--series5); }
+.series6 { fill: var(--series6); stroke: var(--series6); } .series7 { fill: var(--series7); stroke: var(--series7); }
+.otherseries { fill: var(--other); stroke: var(--other); stroke-opacity: .5; } .curve[class*=series] { fill: none; }
 .curve.arithmetic { fill: none; stroke: var(--arithmetic); } .curve.overhead { fill: none; stroke: var(--overhead); }
 .curve.beside, .beside { stroke: var(--other); fill: var(--other); } .curve.beside { fill: none; }
 .plot text.axisname { fill: var(--ink); }

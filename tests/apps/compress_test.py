@@ -6,6 +6,8 @@ library only.
 """
 import json
 import pathlib
+import signal
+import subprocess
 import tempfile
 import unittest
 
@@ -72,6 +74,19 @@ class Compress(unittest.TestCase):
         done = run("run", broken, "--dim", "batch=1")
         self.assertEqual(done.returncode, INVALID)
         self.assertIn("is damaged: its checksum differs", done.stderr)
+
+    def test_keeps_the_nets_so_far_when_it_is_stopped(self):
+        out = self.folder / "stopped"
+        arguments = ["compress", self.recipe, "--set", "train.epochs=2000", "--set", f"output={out}"]
+        with subprocess.Popen([program.path, *map(str, arguments)], stderr=subprocess.PIPE, text=True) as process:
+            for line in process.stderr:
+                if "dense: step" in line:
+                    break
+            process.send_signal(signal.SIGINT)
+            errors = process.stderr.read()
+        self.assertNotEqual(process.returncode, 0)
+        self.assertIn("its nets so far are in", errors)
+        self.assertEqual(run("check", out / "fold-1.dense.onnx").returncode, 0)
 
     def test_prints_a_table(self):
         done = run("compress", self.recipe, "--set", "folds=0", "--set", "data.hold_out=0.25", "--set",

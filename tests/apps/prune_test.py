@@ -48,8 +48,10 @@ class Prune(program.WithModel):
         done = run("prune", self.model, "--sensitivity", "--data", data, "--sparsities", "0.5,0.95", "--metric",
                    "cosine", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(list(json.loads(done.stdout)), ["sensitivity"])  # nobody asked for a pruning
         found = json.loads(done.stdout)["sensitivity"]
         self.assertEqual(found["metric"], "cosine")
+        self.assertEqual(found["snr_samples"], 24)
         self.assertEqual(len(found["layers"]), 5)
         for layer in found["layers"]:
             few, many = layer["points"]

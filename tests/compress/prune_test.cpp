@@ -6,7 +6,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "compress/channels.h"
 #include "models/models.h"
 #include "ops/builder.h"
 #include "support/expect_error.h"
@@ -128,6 +127,30 @@ TEST(Prune, SetsTheSmallestWeightsToZero) {
   EXPECT_NE(sparsity(pruned, "fc1.weight"), sparsity(pruned, "fc2.weight"));
   pruned = prune(model, {.structure = "2:4"});
   EXPECT_EQ(sparsity(pruned, "fc2.weight"), 0.5);
+}
+
+TEST(Prune, CallsLayersOfNumberedWeightsByTheirModules) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const auto constant = [&](const char* name, const Shape& shape) {
+    return graph.add_constant(test::random_tensor(DType::f32, shape, 3, -1, 1), name);
+  };
+  ir::ValueId y = graph.add_input("x", ir::ValueType::tensor(DType::f32, Shape{2, 3, 8}));
+  y = builder.add("MatMul", {y, constant("onnx::MatMul_140", {8, 8})});
+  y = builder.add("Add", {constant("encoder.linear1.bias", {8}), y});
+  y = builder.add("MatMul", {y, constant("val_12", {8, 8})});
+  graph.node(graph.value(y).producer).name = "/decoder/MatMul";
+  y = builder.add("MatMul", {y, constant("head.weight", {8, 4})});
+  graph.add_output(y);
+  const Model model(std::make_shared<const ir::Graph>(graph));
+  PruneReport report;
+  prune(model, {}, &report);
+  std::vector<std::string> labels;
+  for (const PrunedLayer& layer : report.layers) labels.push_back(layer.label);
+  EXPECT_EQ(labels, (std::vector<std::string>{"encoder.linear1", "/decoder/MatMul", "head.weight"}));
+  prune(model, {.exclude = {"encoder.*"}}, &report);
+  EXPECT_EQ(report.layers.size(), 2u);
+  EXPECT_EQ(report.layers[0].name, "val_12");
 }
 
 TEST(Prune, RefusesWhatDoesNotFit) {

@@ -1,5 +1,5 @@
-// Heads of attention that leave a net, in the forms that exporters write it.
-#include "compress/heads.h"
+// Heads of attention and channels that leave a net, in the forms that exporters write it.
+#include "compress/features.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 #include "tessera/prune.h"
 #include "tessera/session.h"
 
-namespace tessera::compress::heads_test {
+namespace tessera::compress::features_test {
 namespace {
 
 using ir::ValueId;
@@ -172,6 +172,134 @@ TEST(Heads, LeaveFusedProjections) {
   }
 }
 
+// nn.MultiheadAttention: one projection as [3, width] of which each is gathered, and heads that lie beside the batch in
+// one axis on their way.
+TEST(Heads, LeaveMultiheadAttentionAsPyTorchExportsIt) {
+  for (const bool keys_by_reshape : {false, true}) {
+    Attention net;
+    const auto reshape = [&](ValueId value, const Integers& shape) {
+      return net.add("Reshape", {value, net.integers(shape)});
+    };
+    ValueId all = net.permute(net.project("all", 3 * kWidth), {1, 0, 2});
+    all = net.add("Unsqueeze", {reshape(all, {5, -1, 3, kWidth}), net.integers({0})});
+    all = net.add("Squeeze", {net.permute(all, {3, 1, 2, 0, 4}), net.integers({-2})});
+    const auto part = [&](std::int64_t i) {
+      const ValueId merged = net.permute(
+          reshape(net.add("Gather", {all, net.number(i)}, {{"axis", std::int64_t{0}}}), {5, -1, kSize}), {1, 0, 2});
+      return reshape(merged, {-1, kHeads, 5, kSize});
+    };
+    const ValueId query = part(0), key = part(1), value = part(2);
+    ValueId turned = net.permute(key, {0, 1, 3, 2});
+    if (keys_by_reshape) turned = reshape(net.permute(reshape(key, {-1, 5, kSize}), {0, 2, 1}), {-1, kHeads, kSize, 5});
+    const ValueId scores = net.add("Softmax", {net.add("MatMul", {query, turned})}, {{"axis", std::int64_t{-1}}});
+    const ValueId mixed = net.permute(net.add("MatMul", {scores, value}), {2, 0, 1, 3});
+    const ValueId out = net.add("Gemm", {reshape(mixed, {-1, kWidth}), net.weight("out", {kWidth, kWidth})},
+                                {{"transB", std::int64_t{1}}});
+    const ValueId y = net.add("Add", {net.permute(reshape(out, {5, -1, kWidth}), {1, 0, 2}), net.x()});
+    net.graph().value(y).name = "y";
+    net.graph().add_output(y);
+    const Model model = Model(std::make_shared<const ir::Graph>(net.graph())).with_dims({{"length", 5}, {"batch", 2}});
+    PruneReport report;
+    const Model smaller = prune(model, {.sparsity = 0.5, .structure = "heads"}, &report);
+    EXPECT_EQ(shape_in(smaller, "all"), (Shape{kWidth, 3 * kWidth / 2}));
+    EXPECT_EQ(shape_in(smaller, "out"), (Shape{kWidth, kWidth / 2}));
+    expect_same_as_masked(model, smaller, report);
+  }
+}
+
+// Layers with the same weights, as PyTorch writes copies of a layer that were not trained, lose the same features.
+TEST(Channels, OfSharedWeightsStayShared) {
+  Attention net;
+  const ValueId up = net.weight("up", {kWidth, 48}), down = net.weight("down", {48, kWidth});
+  ValueId y = net.x();
+  for (int i = 0; i < 2; ++i)
+    y = net.add("Add", {y, net.add("MatMul", {net.add("Relu", {net.add("MatMul", {y, up})}), down})});
+  net.graph().value(y).name = "y";
+  net.graph().add_output(y);
+  const Model model = Model(std::make_shared<const ir::Graph>(net.graph())).with_dims({{"batch", 2}, {"length", 5}});
+  PruneReport report;
+  const Model smaller = prune(model, {.sparsity = 0.5, .structure = "channels"}, &report);
+  EXPECT_EQ(report.parameters_after, 2 * kWidth * 24);
+  expect_same_as_masked(model, smaller, report);
+}
+
+// Channels along the last axis, of tokens.
+TEST(Channels, OfFeedForwardLayersLeaveATransformer) {
+  const Model model(
+      std::make_shared<const ir::Graph>(models::build_model("bert_mini", {.dims = {{"batch", 2}, {"seq", 5}}})));
+  PruneReport report;
+  const Model smaller = prune(model, {.sparsity = 0.5, .structure = "channels"}, &report);
+  EXPECT_EQ(shape_in(smaller, "layer1/feed_forward/up.weight"), (Shape{256, 512}));
+  EXPECT_EQ(shape_in(smaller, "layer1/feed_forward/down.weight"), (Shape{512, 256}));
+  EXPECT_EQ(shape_in(smaller, "layer0/attention/query.weight"), (Shape{256, 256}));
+  expect_same_as_masked(model, smaller, report);
+}
+
+TEST(Channels, OfAGatedProjectionGoInPairs) {
+  Attention net;
+  ops::GraphBuilder builder(net.graph());
+  const auto halves =
+      builder.add_multi("Split", {net.project("up", 64), net.integers({32, 32})}, 2, {{"axis", std::int64_t{-1}}});
+  const ValueId gated = net.add("Mul", {net.add("Sigmoid", {halves[0]}), halves[1]});
+  const ValueId y = net.add("MatMul", {gated, net.weight("down", {32, kWidth})});
+  net.graph().value(y).name = "y";
+  net.graph().add_output(y);
+  const Model model = Model(std::make_shared<const ir::Graph>(net.graph())).with_dims({{"batch", 2}, {"length", 5}});
+  PruneReport report;
+  const Model smaller = prune(model, {.sparsity = 0.25, .structure = "channels"}, &report);
+  EXPECT_EQ(shape_in(smaller, "up"), (Shape{kWidth, 48}));
+  EXPECT_EQ(shape_in(smaller, "down"), (Shape{24, kWidth}));
+  expect_same_as_masked(model, smaller, report);
+}
+
+// What reduces space or moves axes leaves channels as they are.
+TEST(Channels, GoBeforeMeansOverSpace) {
+  for (const bool keeps_axes : {false, true}) {
+    ir::Graph graph;
+    ops::GraphBuilder builder(graph);
+    const auto weight = [&](const char* name, const Shape& shape, std::uint64_t seed) {
+      return graph.add_constant(test::random_tensor(DType::f32, shape, seed, -1, 1), name);
+    };
+    const ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, Shape{2, 3, 6, 5}));
+    ValueId y = builder.add("Relu", {builder.add("Conv", {x, weight("conv", {16, 3, 3, 3}, 1)})});
+    y = builder.add("ReduceMean", {y, builder.integers({2, 3})}, {{"keepdims", std::int64_t{keeps_axes ? 1 : 0}}});
+    if (keeps_axes) y = builder.add("Squeeze", {y, builder.integers({3, 2})});
+    y = builder.add("Gemm", {y, weight("head", {7, 16}, 2)}, {{"transB", std::int64_t{1}}});
+    graph.value(y).name = "y";
+    graph.add_output(y);
+    const Model model(std::make_shared<const ir::Graph>(graph));
+    PruneReport report;
+    const Model smaller = prune(model, {.sparsity = 0.5, .structure = "channels"}, &report);
+    EXPECT_EQ(shape_in(smaller, "conv"), (Shape{8, 3, 3, 3}));
+    EXPECT_EQ(shape_in(smaller, "head"), (Shape{7, 8}));
+    expect_same_as_masked(model, smaller, report);
+  }
+}
+
+// Shuffled groups would lose different numbers of channels.
+TEST(Channels, StayWhereAReshapeCouldNotKeepItsShape) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const auto weight = [&](const char* name, const Shape& shape, std::uint64_t seed) {
+    return graph.add_constant(test::random_tensor(DType::f32, shape, seed, -1, 1), name);
+  };
+  const ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, Shape{2, 3, 6, 5}));
+  ValueId y = builder.add("Conv", {x, weight("conv", {8, 3, 1, 1}, 1)});
+  y = builder.add("Reshape", {y, builder.integers({2, 2, 4, 6, 5})});
+  y = builder.add("Transpose", {y}, {{"perm", Integers{0, 2, 1, 3, 4}}});
+  y = builder.add("Reshape", {y, builder.integers({2, 8, 6, 5})});
+  y = builder.add("Relu", {builder.add("Conv", {y, weight("second", {6, 8, 1, 1}, 2)})});
+  y = builder.add("Conv", {y, weight("third", {4, 6, 1, 1}, 3)});
+  graph.value(y).name = "y";
+  graph.add_output(y);
+  const Model model(std::make_shared<const ir::Graph>(graph));
+  PruneReport report;
+  const Model smaller = prune(model, {.sparsity = 0.5, .structure = "channels"}, &report);
+  EXPECT_EQ(shape_in(smaller, "conv"), (Shape{8, 3, 1, 1}));
+  EXPECT_EQ(shape_in(smaller, "second"), (Shape{3, 8, 1, 1}));
+  expect_same_as_masked(model, smaller, report);
+}
+
 TEST(Heads, TheSmallestGo) {
   Attention net;
   const auto heads = [&](const char* name) {
@@ -214,4 +342,4 @@ TEST(Heads, AreMissedInANetWithoutAttention) {
 }
 
 }  // namespace
-}  // namespace tessera::compress::heads_test
+}  // namespace tessera::compress::features_test
