@@ -144,8 +144,8 @@ void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::str
                   "The tokenizer.json of --text; without it the one beside the model");
 }
 
-void add_model_options(CLI::App& verb, ModelOptions& options) {
-  verb.add_option("MODEL", options.model, "The model: an .onnx or .tsr file, or - for standard input")->required();
+void add_model_options(CLI::App& verb, ModelOptions& options, const char* forms) {
+  verb.add_option("MODEL", options.model, fmt::format("The model: {}, or - for standard input", forms))->required();
   verb.add_option("--dim", options.dims,
                   "Fix symbolic dimensions of the inputs, as NAME=N or NAME=N,NAME=N; may be repeated");
 }

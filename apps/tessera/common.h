@@ -37,7 +37,8 @@ struct ModelOptions {
   std::string tokenizer;           // "": tokenizer.json beside the model
 };
 
-void add_model_options(CLI::App& verb, ModelOptions& options);
+// `forms`: of the files that the verb takes.
+void add_model_options(CLI::App& verb, ModelOptions& options, const char* forms = "an .onnx or .tsr file");
 void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --precision --memory-limit
                                                               // --time-limit --seed --without --tune --tuning-file
 

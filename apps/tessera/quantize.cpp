@@ -31,7 +31,8 @@ void run_quantize(QuantizeOptions options) {
   options.how.diagnose = !options.fast;
   options.how.progress = show_progress;
   const Model model = load_model(options.model);
-  const QuantisedModel made = compress::quantise_to_file(model, options.how, options.output, !options.fast);
+  const QuantisedModel made = compress::quantise_to_file(model, options.how, options.output, !options.fast,
+                                                         compress::file_bytes_of(options.model.model, model));
   const compress::QuantisationFiles files{model_title(options.model.model), options.output};
   if (options.page.ends_with(".json")) write_text(options.page, compress::quantisation_json(made.report, files) + "\n");
   else if (!options.page.empty()) write_text(options.page, compress::quantisation_html(made.report, files));
@@ -42,16 +43,17 @@ void run_quantize(QuantizeOptions options) {
 }
 
 void add_scheme_options(CLI::App& verb, QuantizeOptions& options) {
-  verb.add_option("--weights", options.how.weights, "Bits of weights: int8, or int4 in groups (products)")
+  verb.add_option("--weights", options.how.weights, "Bits of weights: int8, or int4 (products; the rest int8)")
       ->capture_default_str()
       ->check(CLI::IsMember({"int8", "int4"}));
-  verb.add_option("--group", options.how.group, "int4: weights that share a scale")
-      ->capture_default_str()
+  verb.add_option("--group", options.how.group,
+                  "Weights of a product along its inputs that share a scale, where that makes it smaller (default 32 "
+                  "with int4, 128 with int8)")
       ->check(CLI::IsMember({16, 32, 64, 128, 256}));
   verb.add_flag("--full", options.how.full, "Quantise activations too, to integer layers; needs --data");
-  verb.add_option(
-          "--estimator", options.estimator,
-          "How ranges of activations are chosen; auto takes the one whose outputs are closest to the float model's")
+  verb.add_option("--estimator", options.estimator,
+                  "How ranges of activations are chosen; auto takes the one with which the outputs are closest to the "
+                  "float model's")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "minmax", "percentile", "mse", "kl"}));
   verb.add_option("--percentile", options.how.percentile, "Of the values that lie in the range, for that estimator")
@@ -71,7 +73,7 @@ void add_scheme_options(CLI::App& verb, QuantizeOptions& options) {
   verb.add_option("--exclude", options.how.exclude, "A pattern of names of layers that stay in float; may be repeated")
       ->type_name("PATTERN");
   verb.add_option("--max-drop", options.max_drop,
-                  "Keep the worst layers in float until the metric is at most this much below the float model's")
+                  "Keep the worst layers in float until the metric is at most this much worse than the float model's")
       ->check(number(0, 1e9));
   add_metric_option(verb, options.how.metric);
 }
@@ -82,7 +84,7 @@ void add_quantize(CLI::App& app) {
   auto options = std::make_shared<QuantizeOptions>();
   CLI::App* verb = app.add_subcommand(
       "quantize", "Write a model with weights, or everything, in 8 or 4 bits, and say what it costs");
-  add_model_options(*verb, options->model);
+  add_model_options(*verb, options->model, "an .onnx file, or a .tsr file that prune or compress wrote");
   verb->add_option("-o,--output", options->output,
                    "Where to write: OUT.onnx for any program, or OUT.tsr for this machine")
       ->required();
@@ -98,14 +100,16 @@ void add_quantize(CLI::App& app) {
   verb->footer(
       "Without --full only weights are rounded: no data are needed, products become as much faster as their weights "
       "are smaller where memory\nbounds them. With --full layers compute in integers. The signal-to-noise ratio of a "
-      "layer is that of the outputs when this layer alone\nis quantised. A metric command gets the path of an .npz "
+      "layer is that of the outputs when this layer alone\nis quantised. No layer becomes larger. With labels that are "
+      "classes the accuracy before and after is computed without --metric.\nA metric command gets the path of an .npz "
       "with the outputs by name and 'labels', and prints one number; higher is better.\n\nExamples:\n"
       "  tessera quantize model.onnx -o small.onnx --weights int4\n"
       "  tessera quantize model.onnx -o small.onnx --weights int4 --adaptive-rounding --data calibration.npz\n"
       "  tessera quantize model.onnx -o int8.onnx --full --data calibration.npz\n"
       "  tessera quantize model.onnx -o int8.onnx --full --data photos/ --normalise imagenet --max-drop 0.005 "
       "--report page.html\n"
-      "  tessera quantize model.onnx -o int8.tsr --full --data data.npz --max-drop 0.5 --metric 'python3 errors.py'");
+      "  tessera quantize model.onnx -o int8.tsr --full --data data.npz --max-drop 0.5 --metric "
+      "'command:python3 errors.py'");
   verb->callback([options] { run_quantize(*options); });
 }
 

@@ -33,8 +33,10 @@ enum class RangeEstimator : std::uint8_t { automatic, min_max, percentile, mse, 
 struct QuantiseOptions {
   std::string weights = "int8";  // or int4: weight-only
   bool full = false;             // activations too: int8 weights per channel, uint8 activations per tensor
-  std::int64_t group = 32;       // int4: weights along the inputs that share a scale: 16, 32, 64, 128 or 256
-  CalibrationData data;          // needed for `full`, for a metric and for a diagnosis
+  // Weights of a product along the inputs that share a scale: 16, 32, 64, 128 or 256; 0: 32 with int4, 128 with int8.
+  // A layer whose weights it would make larger has a smaller one, a scale for each output channel, or stays in float.
+  std::int64_t group = 0;
+  CalibrationData data;  // needed for `full`, for a metric and for a diagnosis
   // automatic: the one with which the outputs are closest to those of the float model on the samples of the diagnosis
   RangeEstimator estimator = RangeEstimator::automatic;
   double percentile = 99.99;     // of the values that lie within the range
@@ -50,13 +52,15 @@ struct QuantiseOptions {
   int rounding_steps = 500;
   std::vector<std::string> exclude;  // patterns of names of layers that stay in float: "conv1*"
   bool diagnose = true;              // the signal-to-noise ratio of each layer alone; always with max_drop
-  std::int64_t diagnosis_samples = 32;
-  // Layers stay in float, the worst first, until metric(float) - metric(quantised) <= max_drop.
+  // Samples, spread over the data, on which schemes and single layers are judged; 0: 32 to 512, by what a run takes.
+  std::int64_t diagnosis_samples = 0;
+  // Layers stay in float, the worst first, until the metric is at most this much worse than the float model's.
   std::optional<double> max_drop;
-  // accuracy (needs labels), agreement (share of samples whose largest output stays the same), cosine, snr, or a
-  // command: it gets the path of an .npz with the outputs by name and "labels" if there are some, and prints one
-  // number.
-  std::string metric;  // empty: accuracy with labels, else agreement
+  // A metric of trainings (accuracy, f1 …; they need labels), agreement (the share of samples or positions whose
+  // largest score stays in its place), cosine, snr, or "command:…" (also a path with a slash): a command that gets the
+  // path of an .npz with the outputs by name and "labels" if there are some, and prints one number. Empty: accuracy
+  // with labels that are classes; without labels agreement where outputs are scores of classes; else cosine.
+  std::string metric;
   SessionOptions session;
   std::function<void(std::string_view what, double done)> progress = {};
 };
@@ -81,14 +85,15 @@ struct ExclusionStep {
 };
 
 struct QuantiseReport : CompressionCosts {
-  std::string scheme;                              // "full int8", "weight-only int4, groups of 32"
-  std::string estimator;                           // that was taken
-  std::map<std::string, double> estimator_snr_db;  // of each that was tried
-  bool equalised = false, smoothed = false;        // across layers, and in front of products
+  std::string scheme;     // "full int8", "weight-only int4, groups of 32"
+  std::string estimator;  // that was taken
+  // Of the best scheme with each estimator that was tried, over diagnosis_samples.
+  std::map<std::string, double> estimator_snr_db;
+  bool equalised = false, smoothed = false;  // across layers, and in front of products
   bool bias_corrected = false, variance_corrected = false;
   std::optional<bool> adaptively_rounded;  // whether that was kept, where it was asked for
-  std::int64_t samples = 0;
-  std::vector<QuantisedLayer> layers;  // with a diagnosis the worst first
+  std::int64_t samples = 0;                // of the calibration
+  std::vector<QuantisedLayer> layers;      // with a diagnosis the worst first
   std::optional<double> max_drop;
   std::vector<ExclusionStep> steps;
 };

@@ -100,14 +100,15 @@ class Adapter {
     const std::int64_t channels = weights.shape()[static_cast<std::size_t>(layer.axis)];
     const Shape by_row{inputs.groups, channels / inputs.groups, inputs.inputs};
     const bool turned = layer.kind == LayerKind::product && layer.axis == 1;
-    const bool blocks = layer.kind == LayerKind::product && options_.group > 0;
+    const bool blocks = !options_.forms.empty() && options_.forms[i].as == StoredAs::blocks;
     RoundingProblem whole{.weights = (turned ? transposed<float>(weights) : weights).reshaped(by_row)};
     ChannelWeights by_channel;
     if (blocks) {
-      whole.scales = round_by_block(weights, layer.axis, options_.bits, options_.group).scales;
+      const WeightForm& form = options_.forms[i];
+      whole.scales = round_by_block(weights, layer.axis, form.bits, form.group).scales;
       whole.scales = whole.scales.reshaped({1, channels, whole.scales.shape()[1]});
-      whole.block = options_.group;
-      whole.least = -(1 << (options_.bits - 1));
+      whole.block = form.group;
+      whole.least = -(1 << (form.bits - 1));
       whole.most = -whole.least - 1;
     } else {
       by_channel = round_by_channel(weights, layer.axis, scales_(layer));
@@ -118,7 +119,7 @@ class Adapter {
     const Tensor flat = integers.reshaped({channels, inputs.inputs});
     if (blocks) {
       const Tensor scales = whole.scales.reshaped({channels, whole.scales.shape()[2]});
-      result_.rounded.blocks.emplace(i, pack_blocks(flat, scales, options_.bits, options_.group));
+      result_.rounded.blocks.emplace(i, pack_blocks(flat, scales, options_.forms[i].bits, options_.forms[i].group));
     } else {
       by_channel.values = (turned ? transposed<std::int8_t>(flat) : flat).reshaped(weights.shape());
       result_.rounded.channels.emplace(i, std::move(by_channel));

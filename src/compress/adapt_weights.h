@@ -11,9 +11,8 @@
 namespace tessera::compress {
 
 struct AdaptOptions {
-  int bits = 8;            // of products with `group`; everything else has 8
-  std::int64_t group = 0;  // products in groups along the inputs (MatMulNBits) of so many weights; 0: per channel
-  int steps = 500;         // of the optimiser
+  std::vector<WeightForm> forms;  // of the layers; empty: all per channel
+  int steps = 500;                // of the optimiser
   std::int64_t most_samples = 256;
   CalibrationData data;
   SessionOptions session;

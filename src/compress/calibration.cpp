@@ -42,7 +42,7 @@ ActivationRanges Calibration::ranges(RangeEstimator estimator, double percentile
 }
 
 void observe(const ir::Graph& graph, const std::vector<ir::ValueId>& values, const CalibrationData& data,
-             const SessionOptions& session,
+             std::int64_t most_samples, const SessionOptions& session,
              const std::function<bool(const SampleBatch&, const std::vector<Tensor>&)>& each) {
   auto observed = std::make_shared<ir::Graph>(graph);
   std::vector<ir::ValueId> outputs = graph.outputs();
@@ -56,7 +56,7 @@ void observe(const ir::Graph& graph, const std::vector<ir::ValueId>& values, con
   const Model model{std::shared_ptr<const ir::Graph>(observed)};
   Session run(model, session);
   std::int64_t samples = 0;
-  read_samples(model, data, [&](const SampleBatch& batch) {
+  const auto run_batch = [&](const SampleBatch& batch) {
     const std::vector<Value> computed = run.run(batch.inputs, requests, {.seed = 0});
     std::vector<Tensor> tensors;
     std::size_t next = 0;
@@ -70,7 +70,9 @@ void observe(const ir::Graph& graph, const std::vector<ir::ValueId>& values, con
     }
     samples += batch.samples;
     return each(batch, tensors);
-  });
+  };
+  if (most_samples > 0) read_spread_samples(model, data, most_samples, run_batch);
+  else read_samples(model, data, run_batch);
 }
 
 Calibration calibrate(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers, const CalibrationData& data,
@@ -84,7 +86,7 @@ Calibration calibrate(const ir::Graph& graph, const std::vector<QuantisableLayer
   for (const QuantisableLayer& layer : layers) {
     if (layer.kind != LayerKind::table) layer_of[layer.data] = &layer;
   }
-  observe(graph, watched, data, session, [&](const SampleBatch& batch, const std::vector<Tensor>& tensors) {
+  observe(graph, watched, data, 0, session, [&](const SampleBatch& batch, const std::vector<Tensor>& tensors) {
     for (std::size_t i = 0; i < watched.size(); ++i) {
       result.histograms[watched[i]].add(tensors[i].values<float>());
       if (const auto layer = layer_of.find(watched[i]); layer != layer_of.end())

@@ -29,10 +29,11 @@ struct Calibration {
 Calibration calibrate(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers, const CalibrationData& data,
                       const SessionOptions& session, const std::function<void(std::int64_t samples)>& progress);
 
-// Runs the graph on the data, batch after batch, until they end or `each` returns false. `each` gets the tensors of the
-// values, in their order, which live until it returns. Throws Error as calibrate does.
+// Runs the graph on the data, batch after batch, until they end or `each` returns false; on about `most_samples` that
+// are spread over the data, where that is not 0. `each` gets the tensors of the values, in their order, which live
+// until it returns. Throws Error as calibrate does.
 void observe(const ir::Graph& graph, const std::vector<ir::ValueId>& values, const CalibrationData& data,
-             const SessionOptions& session,
+             std::int64_t most_samples, const SessionOptions& session,
              const std::function<bool(const SampleBatch&, const std::vector<Tensor>&)>& each);
 
 }  // namespace tessera::compress

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "compress/spread.h"
 #include "io/file.h"
 #include "io/npy.h"
 #include "io/npz.h"
@@ -28,6 +29,22 @@ class Reader {
   Reader(const Model& model, CalibrationData data, const std::function<bool(const SampleBatch&)>& each)
       : model_(model), data_(std::move(data)), each_(each) {
     for (const ValueDescription& input : model.inputs()) inputs_.emplace(input.name, &input);
+  }
+
+  // Reads the runs of these numbers alone, in their order.
+  void run_some(const std::vector<std::int64_t>& runs) {
+    chosen_ = &runs;
+    run();
+  }
+
+  struct Size {
+    std::int64_t runs = 0, samples = 0;
+  };
+  // How many runs and samples there are, without reading them.
+  Size count() {
+    counts_ = true;
+    run();
+    return {runs_, samples_};
   }
 
   void run() {
@@ -74,6 +91,16 @@ class Reader {
     require(fits, kWrong, "input '{}' is {}, expected {}", input.name, type_text(dtype, shape), input.type);
   }
 
+  // Whether the next run is left out.
+  bool passes_over() const { return counts_ || (chosen_ != nullptr && !std::ranges::binary_search(*chosen_, runs_)); }
+  // Whether there is more to read behind a run of so many samples.
+  bool pass(std::int64_t samples) {
+    ++runs_;
+    samples_ += samples;
+    return (data_.most_samples == 0 || samples_ < data_.most_samples) &&
+           (chosen_ == nullptr || runs_ <= chosen_->back());
+  }
+
   bool give(SampleBatch batch, const std::string& where) {
     try {
       for (const auto& [name, input] : inputs_) {
@@ -94,9 +121,8 @@ class Reader {
       error.add_context(where);
       throw;
     }
-    samples_ += batch.samples;
-    const bool more = each_(batch);
-    return more && (data_.most_samples == 0 || samples_ < data_.most_samples);
+    const bool more = pass(batch.samples);
+    return each_(batch) && more;
   }
 
   void check_finite(const std::string& name, const Tensor& tensor) const {
@@ -126,8 +152,9 @@ class Reader {
       else if (is_label(name)) found[name] = "";
       else unknown.push_back(name);
     }
-    // What is left over belongs to the only input, whatever it is called.
-    if (unknown.size() == 1 && inputs_.size() == 1 && !arrays.contains(inputs_.begin()->first)) {
+    // An array without a name of its own, or the one beside the labels of a training's file, belongs to the only input.
+    const bool unnamed = arrays.contains("arr_0") || found.size() == 1;
+    if (unknown.size() == 1 && inputs_.size() == 1 && unnamed && !arrays.contains(inputs_.begin()->first)) {
       found[unknown[0]] = inputs_.begin()->first;
       unknown.clear();
     }
@@ -179,6 +206,13 @@ class Reader {
     for (std::int64_t at = 0; at + (single ? 1 : 0) <= count && at < count; at += batch) {
       if (at + batch > count && is_fixed(target)) break;
       const std::int64_t here = std::min(batch, count - at);
+      if (passes_over()) {
+        for (const auto& [name, input_name] : target) {
+          if (!counts_) rows.skip(name, here);
+        }
+        if (!pass(here)) return false;
+        continue;
+      }
       SampleBatch made;
       made.samples = here;
       for (const auto& [name, input_name] : target) {
@@ -217,6 +251,8 @@ class Reader {
       bool more = false;
       if (file.extension() == ".npz") {
         more = read_npz_file(file, true);
+      } else if (passes_over()) {
+        more = pass(1);
       } else {
         require(data_.labels.empty(), kWrong, "there is no array '{}' for the labels in '{}', which is no .npz file",
                 data_.labels, file.string());
@@ -256,7 +292,9 @@ class Reader {
   CalibrationData data_;
   const std::function<bool(const SampleBatch&)>& each_;
   std::map<std::string, const ValueDescription*> inputs_;
-  std::int64_t samples_ = 0;
+  const std::vector<std::int64_t>* chosen_ = nullptr;  // runs; sorted, not empty; null: all
+  bool counts_ = false;                                // nothing is read
+  std::int64_t runs_ = 0, samples_ = 0;                // so far
 };
 
 }  // namespace
@@ -264,6 +302,17 @@ class Reader {
 void read_samples(const Model& model, const CalibrationData& data,
                   const std::function<bool(const SampleBatch&)>& each) {
   Reader(model, data, each).run();
+}
+
+std::int64_t read_spread_samples(const Model& model, const CalibrationData& data, std::int64_t most_samples,
+                                 const std::function<bool(const SampleBatch&)>& each) {
+  const Reader::Size size = Reader(model, data, each).count();
+  // Runs of more than one sample are not divided.
+  const std::int64_t parts = std::clamp<std::int64_t>(most_samples * size.runs / size.samples, 1, size.runs);
+  constexpr std::uint64_t kSeed = 42;
+  const std::vector<std::int64_t> chosen = spread_positions(size.runs, parts, kSeed);
+  Reader(model, data, each).run_some(chosen);
+  return size.samples;
 }
 
 }  // namespace tessera::compress

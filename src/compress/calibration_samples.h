@@ -21,4 +21,10 @@ struct SampleBatch {
 // samples at all, NaN and infinities; not_found and io for files.
 void read_samples(const Model& model, const CalibrationData& data, const std::function<bool(const SampleBatch&)>& each);
 
+// As read_samples, but with about `most_samples` samples, of which one lies at a random place of each of as many equal
+// parts of the data: the same ones for the same data. Samples that one run takes stay together. Returns how many
+// samples the data have.
+std::int64_t read_spread_samples(const Model& model, const CalibrationData& data, std::int64_t most_samples,
+                                 const std::function<bool(const SampleBatch&)>& each);
+
 }  // namespace tessera::compress

@@ -50,18 +50,26 @@ std::int64_t memory_bytes(Session& session, const NamedValues& inputs) {
   return use.weights_bytes + use.packed_weights_bytes + session.plan_memory(inputs).arena_bytes;
 }
 
-std::string times_smaller(std::int64_t before, std::int64_t after) {
-  const auto [least, most] = std::minmax(before, after);
-  return fmt::format("{:.2f} times {}",
-                     static_cast<double>(most) / static_cast<double>(std::max<std::int64_t>(1, least)),
-                     after > before ? "larger" : "smaller");
-}
-
 nlohmann::json json_bytes(const std::optional<std::int64_t>& bytes) {
   return bytes ? nlohmann::json(*bytes) : nlohmann::json();
 }
 
 }  // namespace
+
+std::string size_change(std::int64_t before, std::int64_t after) {
+  const auto ratio = [](std::int64_t a, std::int64_t b) {
+    return static_cast<double>(a) / static_cast<double>(std::max<std::int64_t>(1, b));
+  };
+  if (before == after) return "as before";
+  return after < before ? fmt::format("{:.2f} times smaller", ratio(before, after))
+                        : fmt::format("{:.2f} times larger", ratio(after, before));
+}
+
+std::string speed_change(double before, double after) {
+  if (!(before > 0) || !(after > 0)) return "";
+  return after <= before ? fmt::format("{:.2f} times as fast", before / after)
+                         : fmt::format("{:.2f} times as slow", after / before);
+}
 
 std::string decibel_text(const std::optional<double>& value) {
   if (!value) return "";
@@ -119,18 +127,23 @@ void measure_costs(CompressionCosts& costs, const Model& before, const Model& af
 std::string costs_text(const CompressionCosts& costs, const std::optional<double>& max_drop) {
   std::string text =
       fmt::format("weights {} -> {}, {}\n", base::format_bytes(costs.bytes_before),
-                  base::format_bytes(costs.bytes_after), times_smaller(costs.bytes_before, costs.bytes_after));
-  if (costs.file_bytes > 0) text += fmt::format("file {}\n", base::format_bytes(costs.file_bytes));
+                  base::format_bytes(costs.bytes_after), size_change(costs.bytes_before, costs.bytes_after));
+  if (costs.file_bytes > 0 && costs.file_bytes_before > 0)
+    text += fmt::format("file {} -> {}, {}\n", base::format_bytes(costs.file_bytes_before),
+                        base::format_bytes(costs.file_bytes), size_change(costs.file_bytes_before, costs.file_bytes));
+  else if (costs.file_bytes > 0) text += fmt::format("file {}\n", base::format_bytes(costs.file_bytes));
   if (costs.memory_bytes_before && costs.memory_bytes_after)
     text += fmt::format("memory of a run {} -> {}\n", base::format_bytes(*costs.memory_bytes_before),
                         base::format_bytes(*costs.memory_bytes_after));
-  if (costs.snr_db) text += fmt::format("outputs: signal-to-noise ratio {}\n", decibel_text(costs.snr_db));
+  if (costs.snr_db)
+    text += fmt::format("outputs: signal-to-noise ratio {}{}\n", decibel_text(costs.snr_db),
+                        costs.snr_samples > 0 ? fmt::format(" over {} samples", costs.snr_samples) : "");
   if (costs.metric_before && costs.metric_after)
     text += fmt::format("{}: {:.4f} -> {:.4f}{}\n", costs.metric, *costs.metric_before, *costs.metric_after,
                         max_drop ? fmt::format(" (may drop by {})", *max_drop) : "");
   if (costs.measured_ms_before && costs.measured_ms_after)
-    text += fmt::format("measured {:.3f} ms -> {:.3f} ms, {:.2f} times as fast\n", *costs.measured_ms_before,
-                        *costs.measured_ms_after, *costs.measured_ms_before / *costs.measured_ms_after);
+    text += fmt::format("measured {:.3f} ms -> {:.3f} ms, {}\n", *costs.measured_ms_before, *costs.measured_ms_after,
+                        speed_change(*costs.measured_ms_before, *costs.measured_ms_after));
   if (costs.predicted_ms_before && costs.predicted_ms_after)
     text += fmt::format("predicted {:.3f} ms -> {:.3f} ms\n", *costs.predicted_ms_before, *costs.predicted_ms_after);
   return text;
@@ -140,6 +153,7 @@ nlohmann::json costs_json(const CompressionCosts& costs) {
   return {{"bytes_before", costs.bytes_before},
           {"bytes_after", costs.bytes_after},
           {"file_bytes", costs.file_bytes},
+          {"file_bytes_before", costs.file_bytes_before},
           {"memory_bytes_before", json_bytes(costs.memory_bytes_before)},
           {"memory_bytes_after", json_bytes(costs.memory_bytes_after)},
           {"predicted_ms_before", json_number(costs.predicted_ms_before)},
@@ -147,6 +161,8 @@ nlohmann::json costs_json(const CompressionCosts& costs) {
           {"measured_ms_before", json_number(costs.measured_ms_before)},
           {"measured_ms_after", json_number(costs.measured_ms_after)},
           {"snr_db", json_number(costs.snr_db)},
+          {"snr_samples", costs.snr_samples},
+          {"diagnosis_samples", costs.diagnosis_samples},
           {"metric", costs.metric},
           {"metric_before", json_number(costs.metric_before)},
           {"metric_after", json_number(costs.metric_after)}};

@@ -10,6 +10,10 @@
 
 namespace tessera::compress {
 
+// "3.74 times smaller", "1.72 times larger" or "as before".
+std::string size_change(std::int64_t before, std::int64_t after);
+// "1.39 times as fast" or "1.10 times as slow"; "" where a time is not known.
+std::string speed_change(double before, double after);
 // "41.2 dB", "exact" where nothing differs, "not finite"; "" of nothing.
 std::string decibel_text(const std::optional<double>& value);
 // For plots and sorting: within 0 to 80 dB, beyond which nothing is lost that anybody sees; 0 of nothing.

@@ -15,10 +15,6 @@ namespace {
 
 using namespace report;
 
-std::string ratio(double before, double after) {
-  return after > 0 ? fmt::format("{:.2f} times", before / after) : "";
-}
-
 std::string duration(double ms) {
   constexpr double kNs = 1e6;
   return base::format_duration_ns(static_cast<std::int64_t>(ms * kNs));
@@ -49,23 +45,26 @@ std::string error_plot(const std::vector<LayerMark>& layers, const Frame& frame)
 }  // namespace
 
 std::string costs_facts(const CompressionCosts& costs) {
-  std::vector<HtmlFact> facts{
-      {"weights", base::format_bytes(costs.bytes_after),
-       costs.bytes_before == costs.bytes_after
-           ? "as before"
-           : fmt::format("{} smaller than {}",
-                         ratio(static_cast<double>(costs.bytes_before), static_cast<double>(costs.bytes_after)),
-                         base::format_bytes(costs.bytes_before))}};
-  if (costs.file_bytes > 0) facts.push_back({"file", base::format_bytes(costs.file_bytes), "as written"});
+  std::vector<HtmlFact> facts{{"weights", base::format_bytes(costs.bytes_after),
+                               fmt::format("{}; before: {}", size_change(costs.bytes_before, costs.bytes_after),
+                                           base::format_bytes(costs.bytes_before))}};
+  if (costs.file_bytes > 0)
+    facts.push_back({"file", base::format_bytes(costs.file_bytes),
+                     costs.file_bytes_before > 0
+                         ? fmt::format("{}; before: {}", size_change(costs.file_bytes_before, costs.file_bytes),
+                                       base::format_bytes(costs.file_bytes_before))
+                         : "as written"});
   if (costs.metric_before && costs.metric_after)
     facts.push_back({costs.metric, fmt::format("{:.4f}", *costs.metric_after),
                      fmt::format("before: {:.4f}", *costs.metric_before)});
   if (costs.snr_db)
-    facts.push_back({"outputs", decibel_text(costs.snr_db), "signal-to-noise ratio to the model before"});
+    facts.push_back({"outputs", decibel_text(costs.snr_db),
+                     costs.snr_samples > 0 ? fmt::format("signal-to-noise ratio over {} samples", costs.snr_samples)
+                                           : "signal-to-noise ratio to the model before"});
   if (costs.measured_ms_before && costs.measured_ms_after)
     facts.push_back({"measured", duration(*costs.measured_ms_after),
-                     fmt::format("before: {}, {} as long", duration(*costs.measured_ms_before),
-                                 ratio(*costs.measured_ms_before, *costs.measured_ms_after))});
+                     fmt::format("{}; before: {}", speed_change(*costs.measured_ms_before, *costs.measured_ms_after),
+                                 duration(*costs.measured_ms_before))});
   if (costs.predicted_ms_before && costs.predicted_ms_after)
     facts.push_back({"predicted", duration(*costs.predicted_ms_after),
                      fmt::format("before: {}", duration(*costs.predicted_ms_before))});

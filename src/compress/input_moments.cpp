@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/philox.h"
+#include "compress/spread.h"
 #include "ops/builder.h"
 #include "ops/conv.h"
 #include "ops/window_geometry.h"
@@ -12,19 +12,6 @@ namespace tessera::compress {
 namespace {
 
 constexpr std::int64_t kRows = 512;  // of a batch
-
-// Positions [0, all) that are taken: one of each of `rows` equal parts.
-std::vector<std::int64_t> spread(std::int64_t all, std::int64_t rows, std::uint64_t seed) {
-  std::vector<std::int64_t> taken;
-  base::Philox random(seed);
-  for (std::int64_t i = 0; i < std::min(all, rows); ++i) {
-    const double part = all <= rows ? static_cast<double>(i)
-                                    : (static_cast<double>(i) + random.next_uniform()) * static_cast<double>(all) /
-                                          static_cast<double>(rows);
-    taken.push_back(std::min(all - 1, static_cast<std::int64_t>(part)));
-  }
-  return taken;
-}
 
 // The windows of a convolution over data [samples, channels, spatial…].
 class Windows {
@@ -117,14 +104,14 @@ Tensor input_rows(const ir::Graph& graph, const QuantisableLayer& layer, const T
   float* to = result.mutable_data<float>();
   if (layer.kind == LayerKind::product) {
     const std::int64_t length = inputs.inputs;
-    for (const std::int64_t row : spread(data.elements() / std::max<std::int64_t>(1, length), rows, seed)) {
+    for (const std::int64_t row : spread_positions(data.elements() / std::max<std::int64_t>(1, length), rows, seed)) {
       std::copy_n(data.data<float>() + row * length, length, to);
       to += length;
     }
     return result;
   }
   const Windows windows(graph, layer, data, inputs);
-  for (const std::int64_t position : spread(windows.count(), rows, seed)) {
+  for (const std::int64_t position : spread_positions(windows.count(), rows, seed)) {
     windows.copy(position, to, rows * inputs.inputs);
     to += inputs.inputs;
   }
@@ -154,20 +141,21 @@ std::vector<std::vector<Tensor>> input_moments(const ir::Graph& graph, const std
   }
   std::int64_t samples = 0;
   std::uint64_t batches = 0;
-  observe(graph, values, data, session, [&](const SampleBatch& batch, const std::vector<Tensor>& tensors) {
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      const Tensor rows = input_rows(graph, layers[i], tensors[data_of[i]], kRows, batches);
-      for (std::size_t part = 0; part < moments[i].size(); ++part) {
-        Tensor& sum = moments[i][part];
-        const Tensor some = slice_of(rows, static_cast<std::int64_t>(part) * slice, sum.shape()[2]);
-        sum = sums[i][part].run({{"rows", some}, {"before", sum}}).at("after").tensor();
-      }
-    }
-    ++batches;
-    samples += batch.samples;
-    if (progress) progress(samples);
-    return samples < most_samples;
-  });
+  observe(graph, values, data, most_samples, session,
+          [&](const SampleBatch& batch, const std::vector<Tensor>& tensors) {
+            for (std::size_t i = 0; i < layers.size(); ++i) {
+              const Tensor rows = input_rows(graph, layers[i], tensors[data_of[i]], kRows, batches);
+              for (std::size_t part = 0; part < moments[i].size(); ++part) {
+                Tensor& sum = moments[i][part];
+                const Tensor some = slice_of(rows, static_cast<std::int64_t>(part) * slice, sum.shape()[2]);
+                sum = sums[i][part].run({{"rows", some}, {"before", sum}}).at("after").tensor();
+              }
+            }
+            ++batches;
+            samples += batch.samples;
+            if (progress) progress(samples);
+            return true;
+          });
   return moments;
 }
 

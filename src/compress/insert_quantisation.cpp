@@ -24,6 +24,16 @@ bool rounds_to(const ir::Graph& graph, const ir::Node& node, const UnsignedScale
   return known && *low->data<float>() == 0 && scale.scale * kLevels <= *high->data<float>() * (1 + kRounding);
 }
 
+// Integers and scales, and the values that stand for them.
+struct StoredWeights {
+  Tensor integers, scales;
+  ValueId first, second;
+
+  bool equal(const Tensor& other_integers, const Tensor& other_scales) const {
+    return first.valid() && identical(integers, other_integers) && identical(scales, other_scales);
+  }
+};
+
 class Inserter {
  public:
   Inserter(ir::Graph graph, const std::vector<QuantisableLayer>& layers, const std::set<std::size_t>& selected,
@@ -49,11 +59,12 @@ class Inserter {
     return finished();
   }
 
-  ir::Graph run_weights(int bits, std::int64_t group) {
+  ir::Graph run_weights(const std::vector<WeightForm>& forms) {
     for (const std::size_t i : selected_) {
       const QuantisableLayer& layer = layers_[i];
+      if (forms[i].as == StoredAs::floats) continue;
       if (layer.kind == LayerKind::table) store_table(layer);
-      else if (layer.kind == LayerKind::product) store_blocks(i, bits, group);
+      else if (forms[i].as == StoredAs::blocks) store_blocks(i, forms[i]);
       else put_weights(layer, by_channel(i, {}));
     }
     return finished();
@@ -103,10 +114,16 @@ class Inserter {
   // The weights as integers in front of the layer.
   void put_weights(const QuantisableLayer& layer, const ChannelWeights& given) {
     const ChannelWeights weights = layer.transposed ? transposed(given) : given;
-    graph_.node(layer.node).inputs[1] =
-        ops::dequantise_constant(builder_, weights.values, weights.scales, weights.axis,
-                                 {fresh(layer.weight, "_quantized"), fresh(layer.weight, "_dequantized")})
-            .real;
+    StoredWeights& stored = channels_[{layer.weight, weights.axis}];
+    if (!stored.equal(weights.values, weights.scales)) {
+      stored = {weights.values,
+                weights.scales,
+                ops::dequantise_constant(builder_, weights.values, weights.scales, weights.axis,
+                                         {fresh(layer.weight, "_quantized"), fresh(layer.weight, "_dequantized")})
+                    .real,
+                {}};
+    }
+    graph_.node(layer.node).inputs[1] = stored.first;
   }
 
   ChannelWeights by_channel(std::size_t i, std::span<const double> least_scales) const {
@@ -205,22 +222,29 @@ class Inserter {
     return found->second;
   }
 
-  void store_blocks(std::size_t i, int bits, std::int64_t group) {
+  void store_blocks(std::size_t i, const WeightForm& form) {
     const QuantisableLayer& layer = layers_[i];
     const auto given = options_.rounded.blocks.find(i);
-    const BlockWeights rounded = given != options_.rounded.blocks.end()
-                                     ? given->second
-                                     : round_by_block(*graph_.constant(layer.weight), layer.axis, bits, group);
+    const BlockWeights rounded =
+        given != options_.rounded.blocks.end()
+            ? given->second
+            : round_by_block(*graph_.constant(layer.weight), layer.axis, form.bits, form.group);
+    StoredWeights& stored = blocks_[{layer.weight, layer.axis}];
+    if (!stored.equal(rounded.numbers, rounded.scales)) {
+      stored = {rounded.numbers, rounded.scales,
+                graph_.add_constant(rounded.numbers, fresh(layer.weight, "_quantized")),
+                graph_.add_constant(rounded.scales, fresh(layer.weight, "_scales"))};
+    }
     ir::Node node = graph_.node(layer.node);
-    std::vector<ValueId> inputs{layer.data, graph_.add_constant(rounded.numbers, fresh(layer.weight, "_quantized")),
-                                graph_.add_constant(rounded.scales, fresh(layer.weight, "_scales"))};
+    std::vector<ValueId> inputs{layer.data, stored.first, stored.second};
     if (is_gemm(layer) && layer.bias.valid()) inputs.insert(inputs.end(), {ValueId{}, ValueId{}, layer.bias});
-    ir::Node product{"com.microsoft::MatMulNBits",
-                     node.name,
-                     inputs,
-                     node.outputs,
-                     {{"K", rounded.k}, {"N", rounded.n}, {"bits", std::int64_t{bits}}, {"block_size", group}},
-                     0};
+    ir::Node product{
+        "com.microsoft::MatMulNBits",
+        node.name,
+        inputs,
+        node.outputs,
+        {{"K", rounded.k}, {"N", rounded.n}, {"bits", std::int64_t{form.bits}}, {"block_size", form.group}},
+        0};
     graph_.replace_node(layer.node, std::move(product));
   }
 
@@ -232,6 +256,8 @@ class Inserter {
   const InsertOptions& options_;
   std::map<ValueId, UnsignedScale> scales_;
   std::map<ValueId, ValueId> tables_;
+  // The integers of weights, by the weights and the axis of the outputs, so that layers with the same ones share them.
+  std::map<std::pair<ValueId, std::int64_t>, StoredWeights> channels_, blocks_;
 };
 
 }  // namespace
@@ -253,10 +279,10 @@ ir::Graph quantise_layers(const ir::Graph& graph, const std::vector<QuantisableL
 }
 
 ir::Graph quantise_weights(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers,
-                           const std::set<std::size_t>& selected, int bits, std::int64_t group,
+                           const std::set<std::size_t>& selected, const std::vector<WeightForm>& forms,
                            const RoundedWeights& rounded) {
   const InsertOptions options{.rounded = rounded};
-  return Inserter(graph, layers, selected, {}, options).run_weights(bits, group);
+  return Inserter(graph, layers, selected, {}, options).run_weights(forms);
 }
 
 }  // namespace tessera::compress

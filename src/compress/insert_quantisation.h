@@ -7,6 +7,7 @@
 
 #include "compress/quantisable_layers.h"
 #include "compress/range_estimator.h"
+#include "compress/weight_form.h"
 #include "compress/weight_rounding.h"
 
 namespace tessera::compress {
@@ -57,10 +58,10 @@ ir::Graph quantise_layers(const ir::Graph& graph, const std::vector<QuantisableL
                           const std::set<std::size_t>& selected, const ActivationRanges& known,
                           const InsertOptions& options);
 
-// The graph with the weights of the selected layers in fewer bits: products as com.microsoft::MatMulNBits of 4 or 8
-// bits in groups, convolutions and tables in int8.
+// The graph with the weights of the selected layers in fewer bits, each in its form. Weights that several layers use
+// are stored once where they become the same integers.
 ir::Graph quantise_weights(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers,
-                           const std::set<std::size_t>& selected, int bits, std::int64_t group,
+                           const std::set<std::size_t>& selected, const std::vector<WeightForm>& forms,
                            const RoundedWeights& rounded = {});
 
 }  // namespace tessera::compress

@@ -8,65 +8,88 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 
 #include "base/error.h"
+#include "compress/class_axis.h"
+#include "compress/compression_costs.h"
+#include "compress/label_kind.h"
+#include "compress/reference_outputs.h"
 #include "io/npz.h"
 #include "train/metrics.h"
 
 namespace tessera::compress {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Models that are compared draw the same random numbers.
-const RunOptions kSameNumbers{.seed = 0};
+constexpr auto kInvalid = ErrorKind::invalid_argument;
+constexpr std::string_view kCommand = "command:";
+constexpr std::array<std::string_view, 3> kBesideReference{"agreement", "cosine", "snr"};
+// Metrics of trainings that count classes: numbers as labels make no sense to them.
+constexpr std::array<std::string_view, 6> kOfClasses{"accuracy", "top_k", "auc", "f1", "perplexity", "mean_iou"};
 
-struct Powers {
-  double signal = 0, noise = 0, other = 0, product = 0;
-
-  void add(const Tensor& a, const Tensor& b) {
-    for (std::int64_t i = 0; i < a.elements(); ++i) {
-      const double x = static_cast<double>(a.data<float>()[i]), y = static_cast<double>(b.data<float>()[i]);
-      signal += x * x;
-      other += y * y;
-      product += x * y;
-      noise += (x - y) * (x - y);
-    }
-  }
-  double snr_db() const {
-    if (!std::isfinite(noise)) return -kInfinity;
-    return noise == 0 ? kInfinity : 10 * std::log10(signal / noise);
-  }
-  double cosine() const {
-    const double lengths = std::sqrt(signal * other);
-    return !std::isfinite(noise) ? -1 : lengths > 0 ? product / lengths : 1;
-  }
-};
-
-// By output, for those of float32.
-void add_powers(std::map<std::string, Powers>& powers, const NamedValues& a, const NamedValues& b) {
-  for (const auto& [name, value] : a) {
-    if (value.is_tensor() && value.tensor().dtype() == DType::f32)
-      powers[name].add(value.tensor(), b.at(name).tensor());
-  }
+std::string_view without_argument(std::string_view name) {
+  return name.substr(0, name.find(':'));
 }
 
-const Tensor& scores_of(const Model& model, const NamedValues& outputs) {
+bool is_of_trainings(const std::string& name) {
+  const std::vector<std::string> names = train::metric_names();
+  return std::ranges::find(names, without_argument(name)) != names.end();
+}
+
+bool is_command(const std::string& name) {
+  return name.starts_with(kCommand) || name.find('/') != std::string::npos;
+}
+
+const Tensor& needed_scores(const Model& model, const NamedValues& outputs, const std::string& metric) {
+  const Tensor* scores = scores_of(model, outputs);
+  require(scores != nullptr, kInvalid, "no output holds scores (f32), which the metric {} needs", metric);
+  return *scores;
+}
+
+// The first output of integers, which may be classes, or null.
+const Tensor* classes_of(const Model& model, const NamedValues& outputs) {
+  constexpr std::array kTypes{DType::i64, DType::i32, DType::u8, DType::boolean};
   for (const ValueDescription& output : model.outputs()) {
     const Value& value = outputs.at(output.name);
-    if (value.is_tensor() && value.tensor().dtype() == DType::f32 && value.tensor().rank() > 0) return value.tensor();
+    if (value.is_tensor() && std::ranges::find(kTypes, value.tensor().dtype()) != kTypes.end()) return &value.tensor();
   }
-  fail(ErrorKind::invalid_argument, "no output holds scores (f32), which accuracy and agreement need");
+  return nullptr;
 }
 
-// Rows along the last axis whose largest element is at the same place.
-void count_agreement(const Tensor& a, const Tensor& b, std::int64_t& same, std::int64_t& all) {
-  const std::int64_t width = a.shape().back();
-  if (width == 0) return;
-  for (std::int64_t row = 0; row < a.elements() / width; ++row, ++all) {
-    const float *x = a.data<float>() + row * width, *y = b.data<float>() + row * width;
-    if (std::max_element(x, x + width) - x == std::max_element(y, y + width) - y) ++same;
+// Positions whose largest element along the axis is the same.
+void count_agreement(const Tensor& a, const Tensor& b, std::size_t axis, std::int64_t& same, std::int64_t& all) {
+  std::int64_t outer = 1, inner = 1;
+  const std::int64_t classes = a.shape()[axis];
+  for (std::size_t i = 0; i < a.shape().size(); ++i)
+    if (i != axis) (i < axis ? outer : inner) *= a.shape()[i];
+  if (classes == 0) return;
+  const auto largest = [&](const float* from) {
+    std::int64_t best = 0;
+    for (std::int64_t c = 1; c < classes; ++c)
+      if (from[c * inner] > from[best * inner]) best = c;
+    return best;
+  };
+  for (std::int64_t o = 0; o < outer; ++o) {
+    for (std::int64_t i = 0; i < inner; ++i, ++all) {
+      const std::int64_t at = o * classes * inner + i;
+      if (largest(a.data<float>() + at) == largest(b.data<float>() + at)) ++same;
+    }
   }
+}
+
+void count_equal(const Tensor& a, const Tensor& b, std::int64_t& same, std::int64_t& all) {
+  const auto bytes = static_cast<std::size_t>(bits_of(a.dtype()) / 8);
+  const auto *x = static_cast<const std::byte*>(a.raw()), *y = static_cast<const std::byte*>(b.raw());
+  for (std::int64_t i = 0; i < a.elements(); ++i, ++all, x += bytes, y += bytes)
+    if (std::memcmp(x, y, bytes) == 0) ++same;
+}
+
+// The axis of the scores along which classes lie, as the graph tells it.
+std::optional<std::size_t> class_axis_of(const Model& model) {
+  for (const ir::ValueId output : model.graph().outputs()) {
+    const ir::ValueType& type = model.graph().value(output).type;
+    if (type.is_tensor() && type.dtype == DType::f32) return class_axis(model.graph(), output);
+  }
+  return std::nullopt;
 }
 
 Tensor joined(const std::vector<Tensor>& parts) {
@@ -131,79 +154,73 @@ double printed_number(const std::string& command, const std::string& path) {
 
 }  // namespace
 
-double output_snr_db(const std::vector<NamedValues>& signal, const std::vector<NamedValues>& other) {
-  std::map<std::string, Powers> powers;
-  for (std::size_t i = 0; i < signal.size(); ++i) add_powers(powers, signal[i], other[i]);
-  double lowest = kInfinity;
-  for (const auto& [name, each] : powers) lowest = std::min(lowest, each.snr_db());
-  return lowest;
-}
-
-ReferenceOutputs::ReferenceOutputs(const Model& model, const CalibrationData& data, const SessionOptions& session,
-                                   std::int64_t most_samples)
-    : session_(session) {
-  constexpr std::int64_t kMostBytes = std::int64_t{128} << 20;
-  Session run(model, session);
-  std::int64_t samples = 0, bytes = 0;
-  read_samples(model, data, [&](const SampleBatch& batch) {
-    samples_.push_back(batch.inputs);
-    for (const auto& [name, value] : batch.inputs) bytes += value.tensor().bytes();
-    outputs_.push_back(run.run(batch.inputs, kSameNumbers));
-    for (const auto& [name, value] : outputs_.back()) bytes += value.is_tensor() ? value.tensor().bytes() : 0;
-    samples += batch.samples;
-    return samples < most_samples && bytes < kMostBytes;
-  });
-}
-
-double ReferenceOutputs::snr_db_of(const Model& other) const {
-  Session session(other, session_);
-  std::vector<NamedValues> outputs;
-  for (const NamedValues& inputs : samples_) outputs.push_back(session.run(inputs, kSameNumbers));
-  return output_snr_db(outputs_, outputs);
-}
-
 OutputMetric::OutputMetric(std::string name, const Model& reference, const CalibrationData& data,
                            const SessionOptions& session)
     : name_(std::move(name)), reference_(reference), data_(data), session_(session) {
-  bool labels = false;
-  read_samples(reference_, data_, [&](const SampleBatch& batch) {
-    labels = batch.labels.has_value();
-    return false;
-  });
-  if (name_.empty()) name_ = labels ? "accuracy" : "agreement";
-  require(
-      labels || name_ != "accuracy", ErrorKind::invalid_argument,
-      "the metric accuracy needs labels: an array 'labels' in the .npz file, or a folder of pictures for each class");
-}
-
-bool OutputMetric::is_built_in() const {
-  return name_ == "accuracy" || name_ == "agreement" || name_ == "cosine" || name_ == "snr";
+  check_metric_name(name_);
+  if (is_command(name_) || name_ == "cosine" || name_ == "snr") return;
+  const LabelKind labels = kind_of_labels(reference_, data_, session_);
+  class_axis_ = labels.class_axis ? labels.class_axis : class_axis_of(reference_);
+  const NamedValues outputs = Session(reference_, session_).run(first_sample(reference_, data_), kSameNumbers);
+  const Tensor* scores = scores_of(reference_, outputs);
+  const bool has_axis =
+      scores != nullptr && class_axis_ && *class_axis_ < scores->shape().size() && scores->shape()[*class_axis_] > 1;
+  const bool can_agree = has_axis || (scores == nullptr && classes_of(reference_, outputs) != nullptr);
+  if (name_.empty())
+    name_ = labels.classes                        ? "accuracy"
+            : labels.any && is_of_trainings("r2") ? "r2"
+            : !labels.any && can_agree            ? "agreement"
+                                                  : "cosine";
+  require(name_ != "agreement" || can_agree, kInvalid,
+          "the metric agreement compares the largest of several scores, but the outputs have no axis of classes; take "
+          "cosine, snr or a command");
+  if (!is_of_trainings(name_)) return;
+  require(labels.any, kInvalid,
+          "the metric {} needs labels: an array 'labels' in the .npz file, or a folder of pictures for each class",
+          name_);
+  const bool counts_classes = std::ranges::find(kOfClasses, without_argument(name_)) != kOfClasses.end();
+  require(!counts_classes || labels.classes, kInvalid,
+          "the metric {} needs labels that are classes of the scores, but {}; take cosine, snr or a command", name_,
+          labels.against);
 }
 
 double OutputMetric::of(const Model& model) const {
-  if (!is_built_in()) return command(model);
-  Session session(model, session_), reference(reference_, session_);
-  const std::unique_ptr<train::Metric> accuracy = train::make_metric("accuracy");
-  std::map<std::string, Powers> powers;
-  std::int64_t same = 0, all = 0;
+  if (is_of_trainings(name_)) return of_training(model);
+  return is_command(name_) ? command(model) : beside_reference(model);
+}
+
+double OutputMetric::of_training(const Model& model) const {
+  Session session(model, session_);
+  const std::unique_ptr<train::Metric> metric = train::make_metric(name_);
   read_samples(model, data_, [&](const SampleBatch& batch) {
-    const NamedValues outputs = session.run(batch.inputs, kSameNumbers);
-    if (name_ == "accuracy") {
-      const Tensor& scores = scores_of(model, outputs);
-      accuracy->add(scores, batch.labels);
-      return true;
-    }
-    const NamedValues expected = reference.run(batch.inputs, kSameNumbers);
-    if (name_ == "agreement") count_agreement(scores_of(reference_, expected), scores_of(model, outputs), same, all);
-    else add_powers(powers, expected, outputs);
+    metric->add(needed_scores(model, session.run(batch.inputs, kSameNumbers), name_), batch.labels);
     return true;
   });
-  if (name_ == "accuracy") return accuracy->value();
+  return metric->value();
+}
+
+double OutputMetric::beside_reference(const Model& model) const {
+  Session session(model, session_), reference(reference_, session_);
+  PowersByOutput powers;
+  std::int64_t same = 0, all = 0;
+  read_samples(model, data_, [&](const SampleBatch& batch) {
+    const NamedValues outputs = session.run(batch.inputs, kSameNumbers),
+                      expected = reference.run(batch.inputs, kSameNumbers);
+    if (name_ != "agreement") {
+      add_powers(powers, expected, outputs);
+    } else if (const Tensor* scores = scores_of(reference_, expected)) {
+      count_agreement(*scores, needed_scores(model, outputs, name_), *class_axis_, same, all);
+    } else {
+      count_equal(*classes_of(reference_, expected), *classes_of(model, outputs), same, all);
+    }
+    return true;
+  });
   if (name_ == "agreement") return all == 0 ? 1 : static_cast<double>(same) / static_cast<double>(all);
-  double lowest = name_ == "cosine" ? 1 : kInfinity;
-  for (const auto& [name, each] : powers) lowest = std::min(lowest, name_ == "cosine" ? each.cosine() : each.snr_db());
   constexpr double kMostDb = 200;  // for the float model itself
-  return std::clamp(lowest, -kMostDb, kMostDb);
+  if (name_ == "snr") return std::clamp(lowest_snr_db(powers), -kMostDb, kMostDb);
+  double lowest = 1;
+  for (const auto& [name, each] : powers) lowest = std::min(lowest, each.cosine());
+  return lowest;
 }
 
 double OutputMetric::command(const Model& model) const {
@@ -220,7 +237,34 @@ double OutputMetric::command(const Model& model) const {
   for (const auto& [name, tensors] : parts) arrays.emplace(name, joined(tensors));
   const ScratchFile file;
   io::write_npz(file.path(), arrays);
-  return printed_number(name_, file.path());
+  return printed_number(name_.starts_with(kCommand) ? name_.substr(kCommand.size()) : name_, file.path());
+}
+
+void check_metric_name(const std::string& name) {
+  const bool beside = std::ranges::find(kBesideReference, name) != kBesideReference.end();
+  if (name.empty() || beside || is_command(name)) return;
+  if (is_of_trainings(name)) {
+    train::make_metric(name);  // checks the argument of one that has some
+    return;
+  }
+  fail(kInvalid,
+       "there is no metric '{}'; expected one of {}, {}, or a command, written as 'command:{}' or as a path with a "
+       "slash",
+       name, fmt::join(kBesideReference, ", "), fmt::join(train::metric_names(), ", "), name);
+}
+
+bool has_labels(const Model& model, const CalibrationData& data) {
+  bool any = false;
+  read_samples(model, data, [&](const SampleBatch& batch) {
+    any = batch.labels.has_value();
+    return false;
+  });
+  return any;
+}
+
+double metric_drop(const std::string& name, double before, double after) {
+  const bool smaller_is_better = is_of_trainings(name) && !train::larger_is_better(name);
+  return smaller_is_better ? after - before : before - after;
 }
 
 }  // namespace tessera::compress

@@ -1,49 +1,49 @@
-// How good a model's outputs are.
+// A number for the quality of a model's outputs on the user's data.
 #pragma once
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "compress/calibration_samples.h"
 
 namespace tessera::compress {
 
-// In decibel, the outputs of the first as signal: of all outputs of float32, the lowest. Infinite where nothing
-// differs, -infinity where one is not finite.
-double output_snr_db(const std::vector<NamedValues>& signal, const std::vector<NamedValues>& other);
-
-// Outputs of a model on the first samples of the data, against which other models are held.
-class ReferenceOutputs {
- public:
-  // Runs the model on at most `most_samples` samples (whole batches), and keeps at most 128 MiB of inputs and outputs.
-  // Throws Error as read_samples does.
-  ReferenceOutputs(const Model& model, const CalibrationData& data, const SessionOptions& session,
-                   std::int64_t most_samples);
-  // output_snr_db of the other model's outputs.
-  double snr_db_of(const Model& other) const;
-
- private:
-  SessionOptions session_;
-  std::vector<NamedValues> samples_, outputs_;
-};
-
 class OutputMetric {
  public:
-  // Names as QuantiseOptions::metric has them. Throws Error(invalid_argument) for accuracy without labels.
+  // `name`, as QuantiseOptions::metric has it:
+  //   agreement    the share of positions whose largest score stays in its place, along the axis of the classes; of
+  //                integer outputs the share of equal elements
+  //   cosine, snr  of the outputs to those of `reference`: their cosine, and the signal-to-noise ratio in decibels
+  //   a metric of trainings (train/metrics.h), which needs labels
+  //   command:…    a shell command, or a path with a slash: it gets the path of an .npz file and prints one number
+  // Empty: accuracy where the data have labels that are classes; of numbers as labels r2 where trainings have it; else
+  // agreement where the outputs are scores of classes, and cosine where they are not.
+  // Throws Error(invalid_argument): an unknown name, a metric that does not fit the labels or the outputs.
   OutputMetric(std::string name, const Model& reference, const CalibrationData& data, const SessionOptions& session);
   const std::string& name() const { return name_; }
-  // Larger is better. Throws Error: failed where a command fails or prints no number.
+  // Throws Error: failed where a command fails or prints no number.
   double of(const Model& model) const;
 
  private:
-  bool is_built_in() const;
+  double of_training(const Model& model) const;
+  double beside_reference(const Model& model) const;
   double command(const Model& model) const;
 
   std::string name_;
   const Model& reference_;
   CalibrationData data_;
   SessionOptions session_;
+  std::optional<std::size_t> class_axis_;  // of agreement
 };
+
+// Throws Error(invalid_argument), which lists the names, for a name that OutputMetric does not take.
+void check_metric_name(const std::string& name);
+
+// Whether the data have labels.
+bool has_labels(const Model& model, const CalibrationData& data);
+
+// By how much a metric becomes worse from one model to another; negative where it becomes better. Larger is better but
+// for those metrics of trainings of which smaller is.
+double metric_drop(const std::string& name, double before, double after);
 
 }  // namespace tessera::compress

@@ -37,7 +37,7 @@ class Finder {
       QuantisableLayer layer;
       layer.node = id;
       if (!describe(graph_.node(id), layer)) continue;
-      const std::string& given = graph_.node(id).name;
+      const std::string given = module_of(layer).value_or(graph_.node(id).name);
       layer.name = given.empty() ? graph_.value(graph_.node(id).outputs[0]).name : given;
       for (int i = 2; !names.insert(layer.name).second; ++i) layer.name = fmt::format("{}#{}", given, i);
       found.push_back(std::move(layer));
@@ -46,6 +46,18 @@ class Finder {
   }
 
  private:
+  // PyTorch's newer exporter numbers nodes ("node_MatMul_12"), but weights or biases have the names of their modules.
+  std::optional<std::string> module_of(const QuantisableLayer& layer) const {
+    if (!graph_.node(layer.node).name.starts_with("node_")) return std::nullopt;
+    for (const auto& [value, ending] :
+         {std::pair(layer.weight, std::string_view(".weight")), std::pair(layer.bias, std::string_view(".bias"))}) {
+      if (!value.valid() || !graph_.value(value).name.ends_with(ending)) continue;
+      const std::string& name = graph_.value(value).name;
+      return name.substr(0, name.size() - ending.size());
+    }
+    return std::nullopt;
+  }
+
   const Tensor* weights(ir::ValueId value, std::size_t least_rank, std::size_t most_rank) const {
     const Tensor* tensor = graph_.constant(value);
     const bool fits = tensor != nullptr && tensor->has_data() && tensor->dtype() == DType::f32 &&

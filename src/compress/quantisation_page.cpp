@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "compress/compression_costs.h"
 #include "compress/compression_page.h"
+#include "compress/output_metric.h"
 #include "compress/quantisation_report.h"
 #include "report/html.h"
 #include "report/html_table.h"
@@ -47,8 +48,9 @@ std::string snr_section(const QuantiseReport& report) {
   const bool ranked = std::ranges::any_of(report.layers, [](const auto& layer) { return layer.snr_db.has_value(); });
   if (!ranked) return "";
   return html_section("What each layer costs",
-                      "The signal-to-noise ratio at the outputs when this layer alone is quantised; lower is worse. "
-                      "Diamonds stay in float.",
+                      fmt::format("The signal-to-noise ratio at the outputs over {} samples when this layer alone is "
+                                  "quantised; lower is worse. Diamonds stay in float.",
+                                  report.diagnosis_samples),
                       "<div>" + snr_plot(report, kWide) + snr_plot(report, kNarrow) + std::string(kReadout));
 }
 
@@ -120,7 +122,7 @@ std::string search_section(const QuantiseReport& report) {
       {{"layers in float", ColumnKind::number}, {report.metric, ColumnKind::number}, {"drop", ColumnKind::number}},
       {}};
   for (const ExclusionStep& step : report.steps) {
-    const double drop = report.metric_before.value_or(0) - step.metric;
+    const double drop = metric_drop(report.metric, report.metric_before.value_or(0), step.metric);
     table.rows.push_back({number_cell(std::to_string(step.excluded), static_cast<double>(step.excluded)),
                           number_cell(fmt::format("{:.4f}", step.metric), step.metric),
                           number_cell(fmt::format("{:.4f}", drop), drop)});
@@ -138,7 +140,12 @@ std::string estimators_section(const QuantiseReport& report) {
   HtmlTable table{"Estimators", {{"estimator", ColumnKind::name}, {"SNR of the outputs", ColumnKind::number}}, {}};
   for (const auto& [name, snr] : report.estimator_snr_db)
     table.rows.push_back({name_cell(name), number_cell(decibel_text(snr), bounded_decibel(snr))});
-  return html_section("Ranges of activations", fmt::format("Taken: {}.", report.estimator), html_table(table));
+  return html_section(
+      "Ranges of activations",
+      fmt::format("Taken: {}. Each with the corrections and equalised channels that go with it best, over {} "
+                  "samples.",
+                  report.estimator, report.diagnosis_samples),
+      html_table(table));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ std::string summary(const QuantiseReport& report) {
       std::string tried;
       for (const auto& [name, snr] : report.estimator_snr_db)
         tried += fmt::format("{}{} {}", tried.empty() ? "" : ", ", name, decibel_text(snr));
-      text += " (tried: " + tried + ")";
+      text += fmt::format(" (tried on {} of them: {})", report.diagnosis_samples, tried);
     }
     text += fmt::format("; channels equalised: {}; biases corrected: {}; variances corrected: {}\n",
                         report.smoothed    ? "in front of products too"
@@ -43,7 +43,10 @@ std::string quantisation_text(const QuantiseReport& report, const QuantisationFi
   text += fmt::format("{} of {} layers quantised\n{}\n", quantised, report.layers.size(),
                       costs_text(report, report.max_drop));
   const bool ranked = std::ranges::any_of(report.layers, [](const auto& layer) { return layer.snr_db.has_value(); });
-  text += ranked ? "layers, by what each costs at the outputs when it alone is quantised:\n" : "layers:\n";
+  text += ranked
+              ? fmt::format("layers, by what each costs at the outputs when it alone is quantised, over {} samples:\n",
+                            report.diagnosis_samples)
+              : "layers:\n";
   std::size_t width = 5;
   for (const QuantisedLayer& layer : report.layers)
     width = std::max(width, std::min<std::size_t>(48, layer.name.size()));

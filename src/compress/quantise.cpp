@@ -7,11 +7,12 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "compress/activation_scheme.h"
 #include "compress/adapt_weights.h"
-#include "compress/calibration.h"
-#include "compress/equalise_channels.h"
 #include "compress/exclusion.h"
 #include "compress/output_metric.h"
+#include "compress/reference_outputs.h"
+#include "io/package.h"
 
 namespace tessera {
 namespace {
@@ -20,13 +21,6 @@ using namespace compress;
 using Layers = std::set<std::size_t>;
 
 constexpr std::string_view kAsked = "excluded by a pattern";
-
-// The full scheme's choices, of which each is kept only where it brings the outputs closer to the float model's.
-struct Scheme {
-  RangeEstimator estimator = RangeEstimator::min_max;
-  bool equalised = false;
-  InsertOptions insert = {};
-};
 
 class Quantiser {
  public:
@@ -38,26 +32,31 @@ class Quantiser {
             "the model has no Conv, MatMul, Gemm or large table with constant float32 weights to quantise");
     report_.bytes_before = constant_bytes(model.graph());
     report_.scheme = options.full ? "full int8: uint8 activations per tensor, int8 weights per channel"
-                     : is_int4()  ? fmt::format("weight-only int4 in groups of {}", options.group)
-                                  : "weight-only int8";
+                                  : fmt::format("weight-only {}, products in groups of {} where these pay",
+                                                options.weights, weight_group());
     reasons_.resize(layers_.size());
     snr_.resize(layers_.size());
     exclude_by_patterns();
+    if (!options.full) choose_forms();
   }
 
   QuantisedModel run() {
     if (has_data()) {
       say("running the float model", 0.02);
+      const bool labels = has_labels(float_, options_.data);  // also the first look at the data
       reference_.emplace(float_, options_.data, options_.session, options_.diagnosis_samples);
+      report_.diagnosis_samples = reference_->samples();
+      const bool wanted = options_.max_drop || !options_.metric.empty() || labels;
+      if (wanted) metric_.emplace(options_.metric, float_, options_.data, options_.session);
     }
-    if (options_.full) choose_scheme();
+    if (options_.full) choose_activation_scheme();
     if (options_.adaptive_rounding) round_adaptively();
     const bool ranked = has_data() && (options_.diagnose || options_.max_drop);
     if (ranked) diagnose();
     if (options_.max_drop) keep_to_budget();
     else if (ranked && options_.full) keep_what_ruins();
     Model result = build(selected_);
-    if (has_data()) report_.snr_db = snr_of(result);
+    if (has_data()) measure_outputs(result);
     measure_metric(result);
     fill_report(result, ranked);
     say("done", 1);
@@ -77,13 +76,15 @@ class Quantiser {
             options_.weights);
     require(!options_.full || options_.weights == "int8", wrong, "full quantisation has int8 weights, got {}",
             options_.weights);
-    require(options_.group >= 16 && options_.group <= 256 && (options_.group & (options_.group - 1)) == 0, wrong,
-            "the group is {}, expected 16, 32, 64, 128 or 256", options_.group);
+    require(options_.group == 0 ||
+                (options_.group >= 16 && options_.group <= 256 && (options_.group & (options_.group - 1)) == 0),
+            wrong, "the group is {}, expected 16, 32, 64, 128 or 256", options_.group);
     require(!options_.full || has_data(), wrong, "full quantisation needs calibration data (--data)");
     require((!options_.max_drop && options_.metric.empty()) || has_data(), wrong,
             "a metric is computed on data, but none were given (--data)");
-    require(options_.data.batch >= 1 && options_.diagnosis_samples >= 1, wrong,
-            "batch is {} and diagnosis_samples {}, expected at least 1", options_.data.batch,
+    check_metric_name(options_.metric);
+    require(options_.data.batch >= 1 && options_.diagnosis_samples >= 0, wrong,
+            "batch is {} and diagnosis_samples {}, expected at least 1 and at least 0", options_.data.batch,
             options_.diagnosis_samples);
     require(!options_.adaptive_rounding || has_data(), wrong, "adaptive rounding needs calibration data (--data)");
     require(options_.rounding_steps >= 1 && options_.rounding_steps <= 1'000'000, wrong,
@@ -113,101 +114,49 @@ class Quantiser {
   // --- schemes ---
 
   Model build(const Layers& selected) const {
-    if (!options_.full)
-      return as_model(quantise_weights(graph_, layers_, selected, bits(), weight_group(), scheme_.insert.rounded));
-    return as_model(quantise_layers(graph_of_scheme(), layers_, selected, ranges_of_scheme(), scheme_.insert));
+    if (!options_.full) return as_model(quantise_weights(graph_, layers_, selected, forms_, scheme_.insert.rounded));
+    return as_model(quantise_layers(*scheme_.graph, layers_, selected, scheme_.ranges, scheme_.insert));
   }
-  int bits() const { return is_int4() ? 4 : 8; }
-  const ir::Graph& graph_of_scheme() const { return scheme_.equalised ? equalised_ : graph_; }
-  const ActivationRanges& ranges_of_scheme() const { return scheme_.equalised ? equalised_ranges_ : ranges_; }
-  // Weight-only int8 has one scale for each output channel in ONNX's other forms; groups this long are as good.
-  std::int64_t weight_group() const { return is_int4() ? options_.group : 128; }
+  const ir::Graph& graph_of_scheme() const { return options_.full ? *scheme_.graph : graph_; }
+  // ONNX's other forms of weight-only int8 have one scale for each output channel; long groups are as good.
+  std::int64_t weight_group() const {
+    constexpr std::int64_t kOfInt4 = 32, kOfInt8 = 128;
+    return options_.group > 0 ? options_.group : is_int4() ? kOfInt4 : kOfInt8;
+  }
   static Model as_model(ir::Graph graph) { return Model(std::make_shared<const ir::Graph>(std::move(graph))); }
 
-  // Takes a changed scheme if it brings the outputs closer.
-  bool try_scheme(const Scheme& scheme) {
-    const Scheme before = std::exchange(scheme_, scheme);
-    const double snr = snr_of(build(selected_));
-    if (!scheme.equalised && scheme.insert.correct_bias == false)
-      report_.estimator_snr_db[std::string(name_of(scheme.estimator))] = snr;
-    if (snr > scheme_snr_) {
-      scheme_snr_ = snr;
-      return true;
+  // Layers that no form makes smaller stay in float.
+  void choose_forms() {
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      forms_.push_back(
+          form_of_weights(layers_[i], graph_.constant(layers_[i].weight)->shape(), is_int4() ? 4 : 8, weight_group()));
+      if (forms_[i].as != StoredAs::floats || !selected_.contains(i)) continue;
+      selected_.erase(i);
+      reasons_[i] = "integers with their scales would take more bytes";
     }
-    scheme_ = before;
-    return false;
   }
 
-  void choose_scheme() {
-    const Calibration calibration = calibrated(graph_, "calibrating", 0.05);
-    report_.samples = calibration.samples;
-    scheme_snr_ = -std::numeric_limits<double>::infinity();
-    ActivationRanges best;
-    for (const RangeEstimator each :
-         {RangeEstimator::min_max, RangeEstimator::percentile, RangeEstimator::mse, RangeEstimator::kl}) {
-      if (options_.estimator != RangeEstimator::automatic && options_.estimator != each) continue;
-      ranges_ = calibration.ranges(each, options_.percentile);
-      if (try_scheme({each, false, {.correct_bias = false}}) || best.ranges.empty()) {
-        scheme_.estimator = each;
-        best = ranges_;
-      }
-    }
-    ranges_ = std::move(best);
-    if (options_.equalise) try_equalised(calibration);
-    if (options_.correct_bias) {
-      Scheme corrected = scheme_;
-      corrected.insert.correct_bias = true;
-      report_.bias_corrected = try_scheme(corrected);
-    }
-    if (options_.correct_variance) {
-      Scheme corrected = scheme_;
-      corrected.insert.correct_variance = true;
-      report_.variance_corrected = try_scheme(corrected);
-    }
+  void choose_activation_scheme() {
+    SchemeSearch found = choose_scheme(graph_, layers_, selected_, options_, *reference_);
+    scheme_ = std::move(found.best);
+    report_.samples = found.samples;
+    report_.estimator_snr_db = std::move(found.snr_db);
     report_.estimator = name_of(scheme_.estimator);
     report_.equalised = scheme_.equalised;
-  }
-
-  // Across layers, and in front of products too. That is taken only for a gain that is worth multiplications in a run,
-  // and that is none of the calibration's samples alone: two decibels of magika's were, and other files lost by them.
-  void try_equalised(const Calibration& calibration) {
-    constexpr double kLeastGainDb = 3;
-    for (const EqualiseScope scope : {EqualiseScope::layers, EqualiseScope::normalised}) {
-      const std::optional<ir::Graph> changed = equalise_channels(graph_, layers_, calibration.channels, scope);
-      if (!changed) continue;
-      ir::Graph graph = std::exchange(equalised_, *changed);
-      ActivationRanges ranges =
-          std::exchange(equalised_ranges_, calibrated(equalised_, "calibrating the equalised model", 0.2)
-                                               .ranges(scheme_.estimator, options_.percentile));
-      Scheme scheme = scheme_;
-      scheme.equalised = true;
-      const double snr = scheme_snr_;
-      if (scope == EqualiseScope::normalised) scheme_snr_ += kLeastGainDb;
-      if (try_scheme(scheme)) {
-        report_.smoothed = scope == EqualiseScope::normalised;
-        continue;
-      }
-      scheme_snr_ = snr;
-      equalised_ = std::move(graph);
-      equalised_ranges_ = std::move(ranges);
-    }
-  }
-
-  Calibration calibrated(const ir::Graph& graph, const char* what, double done) const {
-    return calibrate(graph, layers_, options_.data, options_.session,
-                     [&](std::int64_t samples) { say(fmt::format("{}: {} samples", what, samples), done); });
+    report_.smoothed = scheme_.smoothed;
+    report_.bias_corrected = scheme_.insert.correct_bias;
+    report_.variance_corrected = scheme_.insert.correct_variance;
   }
 
   void round_adaptively() {
     const auto least_scales = [&](const QuantisableLayer& layer) {
       if (!options_.full) return std::vector<double>();
-      const UnsignedScale unit = unsigned_scale(ranges_of_scheme().ranges.at(layer.data));
+      const UnsignedScale unit = unsigned_scale(scheme_.ranges.ranges.at(layer.data));
       return least_weight_scales(graph_of_scheme(), layer, static_cast<double>(unit.scale));
     };
     const double nearest = snr_of(build(selected_));
     AdaptedWeights adapted = adapt_weights(graph_of_scheme(), layers_, selected_, least_scales,
-                                           {.bits = bits(),
-                                            .group = options_.full ? 0 : weight_group(),
+                                           {.forms = forms_,
                                             .steps = options_.rounding_steps,
                                             .data = options_.data,
                                             .session = options_.session,
@@ -246,7 +195,7 @@ class Quantiser {
   }
 
   void keep_to_budget() {
-    const OutputMetric metric(options_.metric, float_, options_.data, options_.session);
+    const OutputMetric& metric = *metric_;
     const double before = metric.of(float_);
     report_.metric_before = before;
     report_.max_drop = options_.max_drop;
@@ -254,7 +203,7 @@ class Quantiser {
       const double value = metric.of(build(without(excluded)));
       report_.steps.push_back({static_cast<std::int64_t>(excluded), value});
       say(fmt::format("{} with {} layers in float: {:.4f}", metric.name(), excluded, value), 0.9);
-      return before - value <= *options_.max_drop;
+      return metric_drop(metric.name(), before, value) <= *options_.max_drop;
     });
     exclude_worst(count, fmt::format("{} within {} needs it in float", metric.name(), *options_.max_drop));
   }
@@ -277,12 +226,19 @@ class Quantiser {
 
   // --- the report ---
 
+  void measure_outputs(const Model& result) {
+    say("comparing the outputs", 0.92);
+    const OutputDifference difference = compare_outputs(*reference_, float_, result, options_.data, options_.session);
+    report_.snr_db = difference.snr_db;
+    report_.snr_samples = difference.samples;
+  }
+
   void measure_metric(const Model& result) {
-    if (!has_data() || (options_.metric.empty() && !options_.max_drop)) return;
-    const OutputMetric metric(options_.metric, float_, options_.data, options_.session);
-    report_.metric = metric.name();
-    if (!report_.metric_before) report_.metric_before = metric.of(float_);
-    report_.metric_after = metric.of(result);
+    if (!metric_) return;
+    say(fmt::format("computing {}", metric_->name()), 0.95);
+    report_.metric = metric_->name();
+    if (!report_.metric_before) report_.metric_before = metric_->of(float_);
+    report_.metric_after = metric_->of(result);
   }
 
   void fill_report(const Model& result, bool ranked) {
@@ -306,28 +262,25 @@ class Quantiser {
     described.quantised = selected_.contains(i);
     described.reason = reasons_[i];
     described.snr_db = snr_[i];
-    described.bytes_after = described.quantised ? bytes_of(layer, weights) : weights.bytes();
+    described.bytes_after = described.quantised ? bytes_of(i, weights) : weights.bytes();
     if (const auto gain = rounding_gains_.find(i); gain != rounding_gains_.end())
       described.rounding_gain_db = gain->second;
-    const ActivationRanges& known = ranges_of_scheme();
-    if (const auto found = known.ranges.find(layer.data); found != known.ranges.end()) {
+    const auto& known = scheme_.ranges.ranges;
+    if (const auto found = known.find(layer.data); found != known.end()) {
       described.input_low = found->second.low;
       described.input_high = found->second.high;
     }
     return described;
   }
 
-  std::int64_t bytes_of(const QuantisableLayer& layer, const Tensor& weights) const {
-    if (!options_.full && layer.kind == LayerKind::product) {
-      const BlockWeights rounded = round_by_block(weights, layer.axis, bits(), weight_group());
-      return rounded.numbers.bytes() + rounded.scales.bytes();
-    }
+  std::int64_t bytes_of(std::size_t i, const Tensor& weights) const {
+    if (!options_.full) return forms_[i].bytes;
     constexpr std::int64_t kScaleBytes = 4;
-    return weights.elements() + kScaleBytes * weights.shape()[static_cast<std::size_t>(layer.axis)];
+    return weights.elements() + kScaleBytes * weights.shape()[static_cast<std::size_t>(layers_[i].axis)];
   }
 
   QuantiseOptions options_;
-  ir::Graph graph_, equalised_;
+  ir::Graph graph_;
   Model float_;
   std::vector<QuantisableLayer> layers_;
   std::vector<std::string> reasons_;
@@ -335,18 +288,19 @@ class Quantiser {
   std::map<std::size_t, double> rounding_gains_;
   std::vector<std::size_t> ranking_;
   Layers selected_;
+  std::vector<WeightForm> forms_;  // of the layers; empty where activations are quantised too
   std::optional<ReferenceOutputs> reference_;
-  ActivationRanges ranges_, equalised_ranges_;
-  Scheme scheme_;
-  double scheme_snr_ = 0;
+  std::optional<OutputMetric> metric_;
+  ActivationScheme scheme_;
   QuantiseReport report_;
 };
 
 }  // namespace
 
 QuantisedModel quantise(const Model& model, const QuantiseOptions& options) {
-  require(model.package() == nullptr, ErrorKind::invalid_argument,
-          "a package (.tsr) is for running; quantise the .onnx model that it was made from");
+  require(model.package() == nullptr || model.package()->info.device == "any", ErrorKind::invalid_argument,
+          "a package (.tsr) that was optimised for a device is for running; quantise the .onnx model that it was made "
+          "from");
   return Quantiser(model, options).run();
 }
 

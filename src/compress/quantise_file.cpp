@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "compress/compression_costs.h"
+#include "compress/quantisable_layers.h"
 #include "io/output_file.h"
 #include "tessera/optimise.h"
 
@@ -18,14 +19,23 @@ std::int64_t write(const Model& quantised, const std::string& output, const Sess
 }  // namespace
 
 QuantisedModel quantise_to_file(const Model& model, const QuantiseOptions& options, const std::string& output,
-                                bool times) {
+                                bool times, std::int64_t file_bytes_before) {
   check_output_name(output);
   io::check_output(output);
   QuantisedModel made = quantise(model, options);
   made.report.file_bytes = write(made.model, output, options.session);
+  made.report.file_bytes_before = file_bytes_before;
   if (times && !options.data.path.empty())
     measure_costs(made.report, model, made.model, first_sample(model, options.data), options.session);
   return made;
+}
+
+std::int64_t file_bytes_of(const std::string& path, const Model& model) {
+  std::error_code failed;
+  const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(path, failed));
+  if (failed) return 0;
+  const std::int64_t constants = constant_bytes(model.graph());
+  return bytes >= constants ? bytes : bytes + constants;
 }
 
 }  // namespace tessera::compress

@@ -2,6 +2,8 @@
 
 #include <zip.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -110,6 +112,24 @@ Tensor NpzRows::read(const std::string& name, std::int64_t rows) {
     throw;
   }
   return tensor;
+}
+
+void NpzRows::skip(const std::string& name, std::int64_t rows) {
+  const Array& array = state_->arrays.at(name);
+  Shape shape = array.shape;
+  shape[0] = rows;
+  auto left = static_cast<std::size_t>(element_count(shape) * bits_of(array.dtype) / 8);
+  std::array<std::byte, 16384> block;
+  try {
+    while (left > 0) {
+      const std::size_t part = std::min(left, block.size());
+      read_exactly(state_->entries.at(name).get(), {block.data(), part});
+      left -= part;
+    }
+  } catch (Error& error) {
+    error.add_context("array '" + base::shown(name) + "'");
+    throw;
+  }
 }
 
 }  // namespace tessera::io

@@ -28,6 +28,8 @@ class NpzRows {
   const std::map<std::string, Array>& arrays() const;
   // The next `rows` rows of an array, which must have as many. Throws Error(invalid_argument) for damaged data.
   Tensor read(const std::string& name, std::int64_t rows);
+  // Passes over the next `rows` rows, as read() does.
+  void skip(const std::string& name, std::int64_t rows);
 
  private:
   struct State;

@@ -45,6 +45,25 @@ class Quantize(program.WithModel):
         self.assertEqual(snr, sorted(snr))
         self.assertEqual(run("run", self.folder / "out.onnx", "--dim", "batch=1").returncode, 0)
 
+    def test_labels_give_an_accuracy_and_names_are_metrics(self):
+        found = json.loads(self.quantize("--full", "--data", self.data, "--fast", "--json").stdout)
+        self.assertEqual(found["metric"], "accuracy")
+        self.assertIsNotNone(found["metric_after"])
+        self.assertEqual(found["snr_samples"], 24)
+        found = json.loads(self.quantize("--data", self.data, "--fast", "--metric", "f1", "--json").stdout)
+        self.assertEqual(found["metric"], "f1")
+        self.fails(WRONG_CALL, "there is no metric 'true'; expected one of agreement, cosine, snr, accuracy",
+                   "quantize", self.model, "-o", self.folder / "out.onnx", "--data", self.data, "--metric", "true")
+
+    def test_a_file_that_grows_is_said(self):
+        layers = json.loads(self.quantize("--fast", "--json").stdout)["layers"]
+        names = [layer["name"] for layer in layers]
+        done = self.quantize("--fast", *[word for name in names[1:] for word in ("--exclude", name)])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        if (self.folder / "out.onnx").stat().st_size > self.model.stat().st_size:
+            self.assertIn("times larger", done.stdout)
+        self.assertRegex(self.quantize("--fast").stdout, r"file .* -> .*, [23]\.\d\d times smaller")
+
     def test_weights_alone_and_adaptively(self):
         nearest = self.quantize("--weights", "int4", "--data", self.data, "--fast", "--json")
         adaptive = self.quantize("--weights", "int4", "--data", self.data, "--fast", "--json", "--adaptive-rounding",
@@ -56,7 +75,8 @@ class Quantize(program.WithModel):
         self.assertGreater(max(layer["rounding_gain_db"] for layer in adaptive["layers"]), 0.5)
 
     def test_a_budget_with_a_command(self):
-        done = self.quantize("--full", "--data", self.data, "--max-drop", "0.1", "--metric", "echo 0.75 #", "--json")
+        done = self.quantize("--full", "--data", self.data, "--max-drop", "0.1", "--metric", "command:echo 0.75 #",
+                             "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         found = json.loads(done.stdout)
         self.assertEqual((found["metric_before"], found["metric_after"]), (0.75, 0.75))

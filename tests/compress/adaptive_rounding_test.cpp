@@ -92,15 +92,15 @@ class AdaptWeights : public testing::Test {
     for (std::int64_t i = 1; i < inputs.elements(); ++i)
       inputs.mutable_data<float>()[i] = 0.8f * inputs.data<float>()[i - 1] + 0.2f * inputs.data<float>()[i];
     io::write_npz(folder_ / "data.npz", {{"x", inputs}});
-    AdaptOptions options{.bits = bits, .group = group, .steps = 200};
+    const WeightForm form{group > 0 ? StoredAs::blocks : StoredAs::channels, bits, group, 0};
+    AdaptOptions options{.forms = {form}, .steps = 200};
     options.data.path = folder_ / "data.npz";
     const std::vector<QuantisableLayer> layers = quantisable_layers(graph);
     ASSERT_EQ(layers.size(), 1u);
     const AdaptedWeights adapted =
         adapt_weights(graph, layers, {0}, [](const auto&) { return std::vector<double>(); }, options);
     const auto error = [&](const RoundedWeights& rounded) {
-      ir::Graph changed = quantise_weights(graph, layers, {0}, bits, group > 0 ? group : 32, rounded);
-      if (group == 0 && layers[0].kind == LayerKind::product) return 0.0;
+      ir::Graph changed = quantise_weights(graph, layers, {0}, {form}, rounded);
       Session float_session(Model(std::make_shared<const ir::Graph>(graph))),
           session(Model(std::make_shared<const ir::Graph>(std::move(changed))));
       const Tensor a = float_session.run({{"x", inputs}}).at("y").tensor(),
@@ -126,6 +126,7 @@ TEST_F(AdaptWeights, OfProductsInGroups) {
   expect_lower("MatMul", {8, 10, 64}, {64, 12}, {}, 32, 4);
   expect_lower("Gemm", {60, 40}, {12, 40}, {{"transB", std::int64_t{1}}}, 16, 4);
   expect_lower("MatMul", {8, 10, 64}, {64, 12}, {}, 32, 8);
+  expect_lower("MatMul", {8, 10, 24}, {24, 12}, {}, 0, 8);  // per channel
 }
 
 TEST_F(AdaptWeights, OfConvolutions) {

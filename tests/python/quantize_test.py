@@ -55,6 +55,13 @@ class Quantize(unittest.TestCase):
         again = tessera.quantize(self.session, self.path("b.onnx"), full=True, data=self.path("data.npz"), fast=True)
         self.assertEqual(again.session().run(self.x).tolist(), made.session().run(self.x).tolist())
 
+    def test_metrics_and_the_size_of_the_file_before(self):
+        self.session.model.save(self.path("model.onnx"))
+        made = tessera.quantize(self.path("model.onnx"), self.path("a.onnx"))
+        self.assertEqual(made.data["file_bytes_before"], os.path.getsize(self.path("model.onnx")))
+        with self.assertRaisesRegex(tessera.InvalidArgument, "there is no metric 'true'"):
+            tessera.quantize(self.session, self.path("b.onnx"), full=True, data={"x": samples(16)}, metric="true")
+
     def test_adaptive_rounding(self):
         options = {"weights": "int4", "data": {"x": samples(64)}, "fast": True}
         nearest = tessera.quantize(self.session, self.path("a.onnx"), **options)

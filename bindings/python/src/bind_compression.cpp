@@ -20,7 +20,7 @@ namespace {
 
 // The quantised model, the report as JSON, its text, and its page.
 nb::tuple quantise_model(const Model& model, const std::string& name, QuantiseOptions how, nb::object path, bool times,
-                         nb::object progress) {
+                         nb::object progress, std::int64_t file_bytes) {
   const std::string output = path_from_python(path);
   // Quantising has no cancellation: what is raised where it reports its progress ends it.
   how.progress = [&](std::string_view what, double done) {
@@ -28,7 +28,8 @@ nb::tuple quantise_model(const Model& model, const std::string& name, QuantiseOp
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     if (!progress.is_none()) progress(python_text(what), done);
   };
-  const QuantisedModel made = without_gil([&] { return compress::quantise_to_file(model, how, output, times); });
+  const QuantisedModel made =
+      without_gil([&] { return compress::quantise_to_file(model, how, output, times, file_bytes); });
   pass_messages();
   const compress::QuantisationFiles files{name, output};
   return nb::make_tuple(made.model, python_text(compress::quantisation_json(made.report, files)),
@@ -73,7 +74,7 @@ void bind_compression(nb::module_& module) {
           "samples", [](const QuantiseOptions& self) { return self.data.most_samples; },
           [](QuantiseOptions& self, std::int64_t most) { self.data.most_samples = most; });
   module.def("quantise", &quantise_model, "model"_a, "name"_a, "options"_a, "path"_a, "times"_a,
-             "progress"_a.none() = nb::none());
+             "progress"_a.none() = nb::none(), "file_bytes"_a = 0);
 }
 
 }  // namespace tessera::python

@@ -279,6 +279,7 @@ def quantise(
     path: Any,
     times: bool,
     progress: Callable[[str, float], None] | None = None,
+    file_bytes: int = 0,
 ) -> tuple[Model, str, str, str]: ...
 def diff(
     a: Session,

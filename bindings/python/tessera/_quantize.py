@@ -61,6 +61,13 @@ def _check_names(data: Mapping[str, Any], model: _core.Model) -> None:
         )
 
 
+def _file_bytes(model: Any) -> int:
+    """The size of the file that the model is read from; 0 for a model in memory."""
+    if isinstance(model, bytes):
+        return len(model)
+    return os.path.getsize(model) if isinstance(model, str | os.PathLike) else 0
+
+
 @contextlib.contextmanager
 def _data_path(data: Path | Mapping[str, Any] | None, model: _core.Model) -> Iterator[str]:
     """The path of the calibration data; arrays are written to a temporary file."""
@@ -82,7 +89,7 @@ def quantize(
     *,
     weights: str = "int8",
     full: bool = False,
-    group: int = 32,
+    group: int | None = None,
     data: Path | Mapping[str, Any] | None = None,
     labels: str = "",
     normalise: str = "",
@@ -103,13 +110,14 @@ def quantize(
 ) -> Quantisation:
     """Writes a model with its weights, or everything, in 8 or 4 bits to `output` (.onnx, or .tsr for this machine).
 
-    The keywords are the options of `tessera quantize`. Without `full` only weights are rounded (int8, or int4 in groups
-    of `group`), and no data are needed. With `full` layers compute in integers; `data` are inputs to calibrate and
-    measure on: a path (.npz, a folder, or .toml), or a dict of arrays whose first dimension counts the samples, with
-    `labels` among them if there are labels. `adaptive_rounding` rounds weights up or down as their layers' outputs on
-    the data demand. `max_drop` keeps the worst layers in float until `metric` (accuracy,
-    agreement, cosine, snr, or a command) is at most this much below the float model's. `fast` leaves out the diagnosis
-    of single layers and the measurement of times.
+    The keywords are the options of `tessera quantize`. Without `full` only weights are rounded (int8 or int4, in groups
+    of `group` where these pay: without it of 128 and 32), and no data are needed. With `full` layers compute in
+    integers; `data` are inputs to calibrate and measure on: a path (.npz, a folder, or .toml), or a dict of arrays by
+    the inputs' names, whose first dimension counts the samples, with `labels` among them if there are labels.
+    `adaptive_rounding` rounds weights up or down as their layers' outputs on the data demand. `max_drop` keeps the
+    worst layers in float until `metric` (accuracy, f1 and the like, agreement, cosine, snr, or "command:…") is at most
+    this much worse than the float model's. `fast` leaves out the diagnosis of single layers and the measurement of
+    times.
     Raises InvalidArgument (options, or data that do not fit the model), NotFound, IOFailure, Unsupported;
     KeyboardInterrupt at the next step after Ctrl-C, when nothing has been written.
 
@@ -124,7 +132,7 @@ def quantize(
         session = _core.SessionOptions()
         session.threads = threads
     how = _core.QuantiseOptions()
-    how.weights, how.full, how.group = weights, full, group
+    how.weights, how.full, how.group = weights, full, 0 if group is None else group
     how.labels, how.normalise, how.batch, how.samples = labels, normalise, batch, samples
     how.estimator, how.percentile = estimator, percentile
     how.correct_bias, how.equalise = bias_correction, equalisation
@@ -136,5 +144,5 @@ def quantize(
     loaded = loaded.with_dims(dict(dims)) if dims else loaded
     with _data_path(data, loaded) as path, progress_bar("quantize") as progress:
         how.data = path
-        made, report, text, page = _core.quantise(loaded, name, how, output, not fast, progress)
+        made, report, text, page = _core.quantise(loaded, name, how, output, not fast, progress, _file_bytes(model))
     return Quantisation(made, os.fspath(output), report, text, page)
