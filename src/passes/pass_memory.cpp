@@ -162,11 +162,12 @@ class PatternMaker {
     const bool readable = constant.has_data() && !constant.is_deferred() && constant.dtype() != DType::string;
     if (!readable || constant.bytes() == 0) return;
     const auto bytes = static_cast<std::size_t>(constant.bytes());
-    // What it begins with, and of data of some length whether all of it is the same.
+    // Data of a plan counts by whether all of it is the same number, and by that number.
     const std::size_t first = std::max<std::size_t>(1, static_cast<std::size_t>(bits_of(constant.dtype())) / 8);
     const auto* data = static_cast<const char*>(constant.raw());
-    hash_.add_bytes(data, first);
-    hash_.add(static_cast<std::uint64_t>(std::memcmp(data, data + first, bytes - first) == 0));
+    const bool is_uniform = std::memcmp(data, data + first, bytes - first) == 0;
+    hash_.add(static_cast<std::uint64_t>(is_uniform));
+    if (is_uniform) hash_.add_bytes(data, first);
   }
 
   void add_pointer(const void* pointer) {
