@@ -67,17 +67,20 @@ class Framing(server.WithServer):
             self.assertEqual((statuses(found), closed), ([400], True), coding)
 
     def test_framing_that_two_readers_may_understand_differently(self):
-        for header in (b"", b"Host: x\r\nHost: y\r\n", b"Host: a b\r\n", b"Host: x\r\nContent-Length: 0\r\nContent-Length: 0\r\n",
+        for header in (b"", b"Host: x\r\nHost: y\r\n", b"Host: a b\r\n",
+                       b"Host: x\r\nContent-Length: 0\r\nContent-Length: 0\r\n",
                        b"Host: x\r\nContent-Length: 0, 0\r\n", b"Host: x\r\nContent-Length: +0\r\n",
-                       b"Host: x\r\nContent-Length: 0x0\r\n", b"Host: x\r\nContent-Length: 99999999999999999999999\r\n",
+                       b"Host: x\r\nContent-Length: 0x0\r\n",
+                       b"Host: x\r\nContent-Length: 99999999999999999999999\r\n",
                        b"Host: x\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n",
                        b"Host: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 0\r\n",
                        b"Host: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"):
             found, closed = answers(self.server.port, b"POST /v2/health/live HTTP/1.1\r\n" + header + b"\r\n")
             self.assertEqual((statuses(found), closed), ([400], True), header)
-        found, _ = answers(self.server.port, b"GET /v2/health/live HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+        old = b"GET /v2/health/live HTTP/1.0\r\n"
+        found, _ = answers(self.server.port, old + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
         self.assertEqual(statuses(found), [400])
-        found, _ = answers(self.server.port, b"GET /v2/health/live HTTP/1.0\r\n\r\n")
+        found, _ = answers(self.server.port, old + b"\r\n")
         self.assertEqual(statuses(found), [200])
 
     def test_trailers_and_extensions_are_bounded_on_every_port(self):
@@ -97,7 +100,8 @@ class Framing(server.WithServer):
             except OSError:
                 pass
         self.assertLess(self.server.resident_bytes() - before, 32 * MIB * server.PATIENCE)
-        found, _ = answers(self.server.port, chunked + b"0\r\nX: y\r\n\r\n" + b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        live = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+        found, _ = answers(self.server.port, chunked + b"0\r\nX: y\r\n\r\n" + live)
         self.assertEqual(statuses(found), [200, 200])
 
     def test_lengths_that_are_no_numbers_of_bytes(self):
