@@ -54,7 +54,8 @@ TEST_F(CalibrationSamples, AreConvertedAsThoseOfATrainingAre) {
 TEST_F(CalibrationSamples, LeaveArraysAloneThatNoInputTakes) {
   const Tensor x = Tensor::from<float>({1, 2}, {1, 2});
   EXPECT_EQ(read({{"x", x}, {"t", x}, {"y", Tensor::from<std::int64_t>({1}, {1})}}), (std::vector<float>{1, 2}));
-  EXPECT_EQ(read({{"pictures", x}}), (std::vector<float>{1, 2}));
+  const Tensor labels = Tensor::from<std::int64_t>({1}, {1});
+  EXPECT_EQ(read({{"pictures", x}, {"y", labels}}), (std::vector<float>{1, 2}));  // the only array beside labels
   expect_error_containing(ErrorKind::invalid_argument, "is no input of the model; expected x",
                           [&] { read({{"pictures", x}, {"t", x}}); });
 }

@@ -131,7 +131,7 @@ TEST(Explain, TheMeasuredTimeIsThatOfTheWholeRun) {
   EXPECT_GT(measured.total_seconds, 10 * measured.seconds[0]);
   const std::string total = report::time_text(measured.total_seconds),
                     rest = report::time_text(measured.unpredicted_seconds);
-  EXPECT_THAT(report::headline(explanation), HasSubstr("loop takes " + total + " a run on "));
+  EXPECT_THAT(report::headline(explanation), HasSubstr(" takes " + total + " a run on "));
   EXPECT_THAT(report::headline(explanation), HasSubstr(rest + " go to 1 operator with subgraphs"));
   EXPECT_THAT(report::explanation_text(explanation, true), HasSubstr(rest + " of the measured run"));
 }

@@ -257,7 +257,9 @@ class _Compiled:
             key = captured.key(arguments)
             way = self._ways.get(key)
             if (way is None and key not in self._ways) or (way is not None and way.prepared.constants != constants):
-                way = self._prepare(captured, key, arguments, constants)
+                # What is tried and compared takes nothing from PyTorch's generator.
+                with self._torch.random.fork_rng(devices=[]):
+                    way = self._prepare(captured, key, arguments, constants)
             if way is None or self._needs_gradients(arguments):
                 return self._graph(*arguments)
             return self._run(captured, way, arguments)

@@ -73,8 +73,13 @@ class Trainer:
                 text = file.read()
         given = model.model if isinstance(model, Session) else model
         changes = [f"{key}={json.dumps(value)}" for key, value in (settings or {}).items()]
-        arrays = [None if fields is None else dict(fields) for fields in (train, test, validation)]
-        self._core = _core.Trainer(given, text, where, changes, *arrays, overwrite)
+
+        def arrays(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
+            return None if fields is None else dict(fields)
+
+        self._core = _core.Trainer(
+            given, text, where, changes, arrays(train), arrays(test), arrays(validation), overwrite
+        )
 
     def run(
         self,

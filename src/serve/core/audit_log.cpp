@@ -221,7 +221,7 @@ void AuditLog::run() {
     group->has_failed = !is_written;
     written_.notify_all();
     if (!is_written && stops_) return;
-    if (!is_written) changed_.wait_for(lock, kPause, [this] { return stops_; });
+    if (!is_written && !options_.refuses_when_full) changed_.wait_for(lock, kPause, [this] { return stops_; });
   }
 }
 
@@ -237,6 +237,10 @@ std::shared_ptr<AuditLog::Group> AuditLog::add(const AuditEvent& event) {
 
 void AuditLog::write(const AuditEvent& event) {
   std::unique_lock lock(mutex_);
+  write_and_wait(event, lock);
+}
+
+void AuditLog::write_and_wait(const AuditEvent& event, std::unique_lock<std::mutex>& lock) {
   const std::shared_ptr<Group> group = add(event);
   if (group) written_.wait(lock, [&] { return group->is_written; });
   else ++missing_;
@@ -244,12 +248,9 @@ void AuditLog::write(const AuditEvent& event) {
 }
 
 void AuditLog::note(const AuditEvent& event) {
-  const std::lock_guard lock(mutex_);
-  if (is_failing_ && options_.refuses_when_full) {
-    // Whether the disk takes lines again shows when one is written.
-    if (waiting_->events.empty()) add({"server", "retry", "", "", ""});
-    throw unwritable();
-  }
+  std::unique_lock lock(mutex_);
+  // Whether the disk takes lines again shows when one is written.
+  if (is_failing_ && options_.refuses_when_full) return write_and_wait(event, lock);
   if (add(event)) return;
   ++missing_;
   if (options_.refuses_when_full) throw unwritable();

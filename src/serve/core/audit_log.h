@@ -70,6 +70,7 @@ class AuditLog {
   bool append(const std::vector<AuditEvent>& events);
   void rotate();
   std::shared_ptr<Group> add(const AuditEvent& event);
+  void write_and_wait(const AuditEvent& event, std::unique_lock<std::mutex>& lock);
   void run();
   bool write_group(const std::vector<AuditEvent>& events);
 

@@ -63,6 +63,7 @@ class Session final : public HttpSession, public Connection {
   }
 
   void close_if_idle() override {
+    idle_since_ = Clock::time_point::max().time_since_epoch().count();  // it is not asked a second time
     asio::post(executor(), [self = self()] {
       if (self->is_idle_) self->close();
     });

@@ -250,6 +250,8 @@ TEST(EveryKernel, IsComparedWithTheReferenceOnEachInstructionSet) {
         left.erase({comparison.call.op, kernel});
       }
     }
+    // It decomposes into a Scan, which no single call can run: recurrent/recurrent_s8_test.cpp compares it.
+    left.erase({"com.microsoft::DynamicQuantizeLSTM", "cpu_dynamic_quantize_lstm"});
     EXPECT_TRUE(left.empty()) << "no call reaches " << listed_entries(left);
   }
   if (!cannot_run.empty())

@@ -221,6 +221,19 @@ class TorchTest(unittest.TestCase):
                 for each in first:
                     self.assertTrue(torch.equal(compiled(x), each))
 
+    def test_the_first_call_follows_the_generator_as_others_do(self):
+        for dynamic in (None, True):
+            torch._dynamo.reset()
+            compiled = torch.compile(torch.nn.Dropout(0.5).train(), backend=BACKEND, dynamic=dynamic)
+            results = []
+            with torch.no_grad():
+                for _ in range(3):
+                    torch.manual_seed(3)
+                    results.append((compiled(torch.ones(50)), torch.rand(1)))
+            for drawn, after in results:
+                self.assertTrue(torch.equal(drawn, results[0][0]))
+                self.assertTrue(torch.equal(after, results[0][1]))
+
     def test_recurrent_layers_are_operators_of_their_own(self):
         for kind in (torch.nn.LSTM, torch.nn.GRU):
             for more in ({"batch_first": True}, {"num_layers": 2, "bidirectional": True}, {"bias": False}):
