@@ -55,7 +55,7 @@ void fit_numbers(ColumnEncoding& encoding, const std::vector<std::string>& cells
     }
   }
   require(!numbers.empty(), ErrorKind::invalid_argument,
-          "column '{}' has no value in any row; name it in data.ignored_columns", encoding.column);
+          "column '{}' has no value in any row that is trained on; name it in data.ignored_columns", encoding.column);
   std::ranges::sort(numbers);
   if (clip_quantile > 0) {
     encoding.clips = true;
@@ -77,7 +77,7 @@ void fit_numbers(ColumnEncoding& encoding, const std::vector<std::string>& cells
     encoding.offset = mean;
   }
   require(spread > 0, ErrorKind::invalid_argument,
-          "column '{}' has the same value in all rows and cannot be encoded by {}", encoding.column,
+          "column '{}' has the same value in all rows that are trained on and cannot be encoded by {}", encoding.column,
           name_of(encoding.kind));
   encoding.scale = 1 / spread;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -52,6 +53,41 @@ std::optional<std::int64_t> class_of(const std::vector<std::string>& classes, co
   }
   if (found == classes.end()) return std::nullopt;
   return found - classes.begin();
+}
+
+// Whether a row with that target can be trained on, as CsvDataset::read sees it.
+bool has_target(const std::string& cell, bool is_number) {
+  double number = 0;
+  return is_number ? !is_missing(cell) && parse_number(cell, number) : !is_missing_class(cell);
+}
+
+// Leaves those rows, which are in ascending order, in the table.
+void keep_rows(CsvTable& table, const std::vector<std::int64_t>& rows) {
+  const auto keep = [&](auto& cells) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto from = static_cast<std::size_t>(rows[i]);
+      if (from != i) cells[i] = std::move(cells[from]);
+    }
+    cells.resize(rows.size());
+  };
+  for (auto& column : table.columns) keep(column);
+  keep(table.lines);
+}
+
+// Leaves the rows that are trained on. Where no row has a target, what reads the samples says so.
+void keep_trained_rows(CsvTable& table, std::size_t target, bool is_number, const TrainedSamples& trained) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(table.rows()));
+  std::iota(rows.begin(), rows.end(), std::int64_t{0});
+  if (trained) {
+    rows = trained(table.rows() + static_cast<std::int64_t>(table.faulty_rows.size()));
+    std::erase_if(rows, [&](std::int64_t row) { return row >= table.rows(); });
+    require(!rows.empty(), ErrorKind::invalid_argument, "'{}': all rows that can be read are held out", table.source);
+  }
+  std::vector<std::int64_t> readable = rows;
+  std::erase_if(readable, [&](std::int64_t row) {
+    return !has_target(table.columns[target][static_cast<std::size_t>(row)], is_number);
+  });
+  keep_rows(table, readable.empty() ? rows : readable);
 }
 
 class CsvDataset final : public Dataset {
@@ -127,15 +163,19 @@ class CsvDataset final : public Dataset {
     }
   }
 
-  // Says where a table has categories that the training data do not have.
+  // Says where rows that can be read have categories that the training data do not have.
   void announce_unknown(const ColumnEncoding& encoding, std::size_t column) const {
     const auto& cells = table_.columns[column];
-    const auto unknown = [&](const std::string& cell) { return !encoding.is_known(cell); };
-    const auto first = std::ranges::find_if(cells, unknown);
-    if (first == cells.end()) return;
+    std::size_t first = 0;
+    std::int64_t count = 0;
+    auto unreadable = unreadable_.begin();
+    for (std::size_t row = 0; row < cells.size(); ++row) {
+      if (unreadable != unreadable_.end() && unreadable->first == static_cast<std::int64_t>(row)) ++unreadable;
+      else if (!encoding.is_known(cells[row]) && count++ == 0) first = row;
+    }
+    if (count == 0) return;
     warn("'{}' line {}, column '{}': the training data have no category '{}'; {} such cells count as {}", table_.source,
-         table_.lines[static_cast<std::size_t>(first - cells.begin())], encoding.column, *first,
-         std::ranges::count_if(cells, unknown),
+         table_.lines[first], encoding.column, cells[first], count,
          encoding.kind == EncodingKind::ordinal ? "-1" : "none of the categories");
   }
 
@@ -243,8 +283,8 @@ std::int64_t TableEncoding::features() const {
   return features;
 }
 
-TableEncoding fit_table(const std::filesystem::path& path, const CsvOptions& options) {
-  const CsvTable table = read_csv(path, options.separator);
+TableEncoding fit_table(const std::filesystem::path& path, const CsvOptions& options, const TrainedSamples& trained) {
+  CsvTable table = read_csv(path, options.separator);
   require(!options.target.empty(), ErrorKind::invalid_argument, "'{}': say which column is the target", table.source);
   const std::size_t target = table.column(options.target);
   require(table.rows() > 0, ErrorKind::invalid_argument, "'{}' has no rows{}", table.source,
@@ -257,11 +297,14 @@ TableEncoding fit_table(const std::filesystem::path& path, const CsvOptions& opt
   encoding.target = options.target;
   encoding.target_is_number = options.target_is_number;
   if (!options.target_is_number) encoding.classes = classes_of(table, target);
-  const TableFit fit(table, options);
+  std::vector<std::size_t> columns;
   for (std::size_t i = 0; i < table.names.size(); ++i) {
     if (i == target || std::ranges::find(options.ignored, table.names[i]) != options.ignored.end()) continue;
-    if (!is_left_out(table, i)) encoding.columns.push_back(fit.fit(i));
+    if (!is_left_out(table, i)) columns.push_back(i);
   }
+  keep_trained_rows(table, target, options.target_is_number, trained);
+  const TableFit fit(table, options);
+  for (const std::size_t column : columns) encoding.columns.push_back(fit.fit(column));
   require(!encoding.columns.empty(), ErrorKind::invalid_argument, "'{}' has no column beside the target", table.source);
   return encoding;
 }

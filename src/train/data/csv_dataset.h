@@ -1,7 +1,9 @@
 // Rows of a CSV file as samples.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,10 +34,16 @@ struct TableEncoding {
   std::int64_t features() const;
 };
 
-// Learns from a table. Warns of cells that are no numbers in columns where most are, and of a column without a name
-// that counts the rows, which is left out. Throws Error(invalid_argument), naming file, line and column, for unknown
-// columns, other columns without a name, as fit_encoding does, and for a target without values.
-TableEncoding fit_table(const std::filesystem::path& path, const CsvOptions& options);
+// The samples, in ascending order, out of so many that are trained on where others are held out.
+using TrainedSamples = std::function<std::vector<std::int64_t>(std::int64_t size)>;
+
+// Learns from the rows of a table that are trained on: those that `trained` names, numbered as in open_csv_dataset
+// (null: all of them), and whose target has a value. The classes are those of all rows. Warns of cells that are no
+// numbers in columns where most are, and of a column without a name that counts the rows, which is left out. Throws
+// Error(invalid_argument), naming file, line and column, for unknown columns, other columns without a name, as
+// fit_encoding does, and for a target without values.
+TableEncoding fit_table(const std::filesystem::path& path, const CsvOptions& options,
+                        const TrainedSamples& trained = nullptr);
 
 // The rows under an encoding that was learnt from the training data. A row with a cell that cannot be encoded, a target
 // that is missing or unknown, or another number of cells cannot be read (Dataset::unreadable).

@@ -64,6 +64,38 @@ std::unique_ptr<Dataset> made_by(const SampleSource& source, const char* name) {
   return make_callback_dataset(std::move(fields), source.size, source.read, name);
 }
 
+// Samples in ascending order.
+struct Division {
+  std::vector<std::int64_t> train, validation, test;
+};
+
+// The same samples whatever the seed of the training is, so that results of several seeds can be compared. The test
+// data are the last ones of the order, the validation data those before them.
+Division divide_samples(std::int64_t size, double test_share, double validation_share) {
+  const auto part = [&](const char* name, double share) {
+    const auto held = static_cast<std::int64_t>(static_cast<double>(size) * share + 0.5);
+    require(share == 0 || (held > 0 && held < size), ErrorKind::invalid_argument,
+            "data.{}: {} of {} samples leaves nothing to train or to test", name, share, size);
+    return held;
+  };
+  const std::int64_t tested = part("hold_out", test_share), validated = part("validation_share", validation_share);
+  require(tested + validated < size, ErrorKind::invalid_argument,
+          "data.hold_out and data.validation_share take all {} samples: {} and {}", size, tested, validated);
+  std::vector<std::int64_t> order = epoch_order(size, true, 0, 0);
+  const auto take = [&](std::int64_t count) {
+    std::vector<std::int64_t> samples(order.end() - count, order.end());
+    order.resize(order.size() - static_cast<std::size_t>(count));
+    std::ranges::sort(samples);
+    return samples;
+  };
+  Division result;
+  result.test = take(tested);
+  result.validation = take(validated);
+  std::ranges::sort(order);
+  result.train = std::move(order);
+  return result;
+}
+
 enum class DataKind : std::uint8_t { arrays, table, text, idx, pictures, cifar };
 
 DataKind kind_of(const std::string& path) {
@@ -129,7 +161,13 @@ class Opener {
       csv.clip_quantile = options_.clip_quantile;
       require(!csv.target.empty(), ErrorKind::invalid_argument,
               "data.target_column is missing: which column of '{}' is to be predicted", path.string());
-      source_.table = fit_table(path, csv);
+      // There are no other test or validation data where a share is given (check_used).
+      TrainedSamples trained;
+      if (options_.hold_out > 0 || options_.validation_share > 0)
+        trained = [this](std::int64_t size) {
+          return divide_samples(size, options_.hold_out, options_.validation_share).train;
+        };
+      source_.table = fit_table(path, csv, trained);
     }
     return open_csv_dataset(path, *source_.table, separator());
   }
@@ -188,30 +226,12 @@ void check_used(const TrainingData& data) {
   check(!data.train_labels.empty(), "train_labels", DataKind::idx, "IDX files");
 }
 
-// The same samples whatever the seed of the training is, so that results of several seeds can be compared. The test
-// data are the last ones of the order, the validation data those before them.
 void hold_out(DataSource& source, double test_share, double validation_share) {
-  const std::int64_t size = source.train->size();
-  const auto part = [&](const char* name, double share) {
-    const auto held = static_cast<std::int64_t>(static_cast<double>(size) * share + 0.5);
-    require(share == 0 || (held > 0 && held < size), ErrorKind::invalid_argument,
-            "data.{}: {} of {} samples leaves nothing to train or to test", name, share, size);
-    return held;
-  };
-  const std::int64_t tested = part("hold_out", test_share), validated = part("validation_share", validation_share);
-  require(tested + validated < size, ErrorKind::invalid_argument,
-          "data.hold_out and data.validation_share take all {} samples: {} and {}", size, tested, validated);
-  std::vector<std::int64_t> order = epoch_order(size, true, 0, 0);
-  const auto take = [&](std::int64_t count) {
-    std::vector<std::int64_t> samples(order.end() - count, order.end());
-    order.resize(order.size() - static_cast<std::size_t>(count));
-    std::ranges::sort(samples);
-    return std::make_shared<Subset>(source.train, std::move(samples));
-  };
-  if (tested > 0) source.test = take(tested);
-  if (validated > 0) source.validation = take(validated);
-  std::ranges::sort(order);
-  source.train = std::make_shared<Subset>(std::move(source.train), std::move(order));
+  Division parts = divide_samples(source.train->size(), test_share, validation_share);
+  if (!parts.test.empty()) source.test = std::make_shared<Subset>(source.train, std::move(parts.test));
+  if (!parts.validation.empty())
+    source.validation = std::make_shared<Subset>(source.train, std::move(parts.validation));
+  source.train = std::make_shared<Subset>(std::move(source.train), std::move(parts.train));
 }
 
 std::shared_ptr<const Dataset> cached(std::shared_ptr<const Dataset> data, const std::string& cache) {

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "train/data/csv_table.h"
+#include "train/data/data_source.h"
 #include "train/data/sample_support.h"
 
 namespace tessera::train::csv_dataset_test {
@@ -279,6 +281,56 @@ TEST_F(CsvDatasetTest, ColumnsWithoutANameAreLeftOutOrRefused) {
   test::write_text_file(folder_ / "i.csv", ",age,buys\n7,20,no\n1,40,yes\n2,30,no\n");
   expect_error_containing(ErrorKind::invalid_argument, "column 1 has no name",
                           [&] { fit_table(folder_ / "i.csv", options_); });
+}
+
+TEST_F(CsvDatasetTest, RowsThatAreHeldOutTeachNoEncoding) {
+  // Each row has a town of its own, and every tenth a class of its own.
+  std::string text = "n,town,buys\n";
+  for (int i = 0; i < 60; ++i) text += fmt::format("{},t{},{}\n", i, i, i % 10 == 0 ? fmt::format("c{}", i) : "no");
+  test::write_text_file(folder_ / "h.csv", text);
+  TrainingData options;
+  options.train = (folder_ / "h.csv").string();
+  options.target_column = "buys";
+  options.encodings = {{"n", "min_max"}, {"town", "one_hot"}};
+  options.hold_out = 0.5;
+  options.validation_share = 0.25;
+  const DataSource source = open_data(options);
+  ASSERT_EQ(source.train->size(), 15);
+  ASSERT_EQ(source.validation->size(), 15);
+  ASSERT_EQ(source.test->size(), 30);
+  const std::vector<ColumnEncoding>& columns = source.table->columns;
+  EXPECT_EQ(columns[1].categories.size(), 15u);
+  EXPECT_EQ(source.table->classes.size(), 7u);
+  float least = 1, greatest = 0;
+  for (std::int64_t i = 0; i < source.train->size(); ++i) {
+    const Tensor x = read_sample(*source.train, i)[0];
+    least = std::min(least, x.data<float>()[0]);
+    greatest = std::max(greatest, x.data<float>()[0]);
+    float towns = 0;
+    for (std::int64_t at = 1; at < x.elements(); ++at) towns += x.data<float>()[at];
+    EXPECT_EQ(towns, 1) << source.train->describe(i);
+  }
+  EXPECT_EQ(least, 0);
+  EXPECT_FLOAT_EQ(greatest, 1);
+  EXPECT_TRUE(source.test->unreadable().empty());
+  for (const auto& held : {source.validation, source.test}) {
+    for (std::int64_t i = 0; i < held->size(); ++i) {
+      const Tensor x = read_sample(*held, i)[0];
+      for (std::int64_t at = 1; at < x.elements(); ++at) EXPECT_EQ(x.data<float>()[at], 0) << held->describe(i);
+    }
+  }
+}
+
+TEST_F(CsvDatasetTest, RowsWithoutATargetTeachNoEncoding) {
+  test::write_text_file(folder_ / "m.csv", "age,town,price\n20,Rome,1\n900,Bonn,\n40,Oslo,2\n-7,Kiel,dear\n");
+  const CsvOptions options{.target = "price", .target_is_number = true, .encodings = {{"age", EncodingKind::min_max}}};
+  const TableEncoding encoding = fit_table(folder_ / "m.csv", options);
+  EXPECT_EQ(encoding.columns[0].describe(), "min_max of numbers from 20 to 40");
+  EXPECT_EQ(encoding.columns[1].categories, (std::vector<std::string>{"Oslo", "Rome"}));
+  EXPECT_EQ(open_csv_dataset(folder_ / "m.csv", encoding)->unreadable().size(), 2u);
+  // A target that is a class: "dear" is one.
+  const TableEncoding classes = fit_table(folder_ / "m.csv", {.target = "price"});
+  EXPECT_EQ(classes.columns[1].categories, (std::vector<std::string>{"Kiel", "Oslo", "Rome"}));
 }
 
 TEST_F(CsvDatasetTest, RefusesUnknownColumnsAndEmptyTargets) {
