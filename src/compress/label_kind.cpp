@@ -21,6 +21,17 @@ Shape without_axis(Shape shape, std::size_t axis) {
   return shape;
 }
 
+Shape without_ones(Shape shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
+// As metrics of numbers want it; "" where each score has a label.
+std::string reason_against_numbers(const Tensor& scores, const Tensor& labels) {
+  if (without_ones(scores.shape()) == without_ones(labels.shape())) return "";
+  return fmt::format("the labels are {} and the scores {}", to_string(labels.shape()), to_string(scores.shape()));
+}
+
 // Why these labels are no classes of the scores; "" where they are.
 std::string reason_against(const Tensor& scores, const Tensor& labels, std::optional<std::size_t>& axis) {
   constexpr double kIgnored = -100;
@@ -57,11 +68,12 @@ LabelKind kind_of_labels(const Model& model, const CalibrationData& data, const 
     if (!scores || scores->shape()[0] != batch.labels.shape()[0]) {  // the last batch may be smaller
       const NamedValues outputs = run.run(batch.inputs);
       const Tensor* found = scores_of(model, outputs);
-      kind.against = found == nullptr ? "the model has no scores (f32)" : "";
+      kind.against = kind.against_numbers = found == nullptr ? "the model has no scores (f32)" : "";
       if (found == nullptr) return false;
       scores = *found;
     }
     kind.against = reason_against(*scores, batch.labels, kind.class_axis);
+    kind.against_numbers = reason_against_numbers(*scores, batch.labels);
     samples += batch.samples;
     return kind.against.empty() && samples < kMostSamples;
   });

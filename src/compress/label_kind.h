@@ -10,7 +10,9 @@ namespace tessera::compress {
 
 struct LabelKind {
   bool any = false, classes = false;
-  std::string against;                    // why they are no classes
+  std::string against;  // why they are no classes
+  // Why they are no numbers that the scores are held against, one for each element; empty where they are.
+  std::string against_numbers;
   std::optional<std::size_t> class_axis;  // of the scores, where the labels' shape tells it
 };
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "compress/class_axis.h"
 #include "compress/compression_costs.h"
 #include "compress/label_kind.h"
@@ -23,8 +24,8 @@ namespace {
 constexpr auto kInvalid = ErrorKind::invalid_argument;
 constexpr std::string_view kCommand = "command:";
 constexpr std::array<std::string_view, 3> kBesideReference{"agreement", "cosine", "snr"};
-// Metrics of trainings that count classes: numbers as labels make no sense to them.
-constexpr std::array<std::string_view, 6> kOfClasses{"accuracy", "top_k", "auc", "f1", "perplexity", "mean_iou"};
+// Metrics of trainings that take numbers as labels; the others count classes.
+constexpr std::array<std::string_view, 4> kOfNumbers{"r2", "mae", "mse", "rmse"};
 
 std::string_view without_argument(std::string_view name) {
   return name.substr(0, name.find(':'));
@@ -81,6 +82,17 @@ void count_equal(const Tensor& a, const Tensor& b, std::int64_t& same, std::int6
   const auto *x = static_cast<const std::byte*>(a.raw()), *y = static_cast<const std::byte*>(b.raw());
   for (std::int64_t i = 0; i < a.elements(); ++i, ++all, x += bytes, y += bytes)
     if (std::memcmp(x, y, bytes) == 0) ++same;
+}
+
+// Where no metric is named.
+std::string fitting_metric(const LabelKind& labels, bool can_agree, bool has_scores) {
+  if (labels.classes) return "accuracy";
+  if (!labels.any) return can_agree ? "agreement" : "cosine";
+  if (labels.against_numbers.empty() && is_of_trainings("r2")) return "r2";
+  const std::string name = has_scores || !can_agree ? "cosine" : "agreement";  // cosine is of scores
+  warn("the labels of the data are passed over, and the metric is {}: they are no classes, as {}", name,
+       labels.against);
+  return name;
 }
 
 // The axis of the scores along which classes lie, as the graph tells it.
@@ -166,11 +178,7 @@ OutputMetric::OutputMetric(std::string name, const Model& reference, const Calib
   const bool has_axis =
       scores != nullptr && class_axis_ && *class_axis_ < scores->shape().size() && scores->shape()[*class_axis_] > 1;
   const bool can_agree = has_axis || (scores == nullptr && classes_of(reference_, outputs) != nullptr);
-  if (name_.empty())
-    name_ = labels.classes                        ? "accuracy"
-            : labels.any && is_of_trainings("r2") ? "r2"
-            : !labels.any && can_agree            ? "agreement"
-                                                  : "cosine";
+  if (name_.empty()) name_ = fitting_metric(labels, can_agree, scores != nullptr);
   require(name_ != "agreement" || can_agree, kInvalid,
           "the metric agreement compares the largest of several scores, but the outputs have no axis of classes; take "
           "cosine, snr or a command");
@@ -178,8 +186,11 @@ OutputMetric::OutputMetric(std::string name, const Model& reference, const Calib
   require(labels.any, kInvalid,
           "the metric {} needs labels: an array 'labels' in the .npz file, or a folder of pictures for each class",
           name_);
-  const bool counts_classes = std::ranges::find(kOfClasses, without_argument(name_)) != kOfClasses.end();
-  require(!counts_classes || labels.classes, kInvalid,
+  const bool is_of_numbers = std::ranges::find(kOfNumbers, name_) != kOfNumbers.end();
+  require(!is_of_numbers || labels.against_numbers.empty(), kInvalid,
+          "the metric {} needs a label for each of the scores, but {}; take cosine, snr or a command", name_,
+          labels.against_numbers);
+  require(is_of_numbers || labels.classes, kInvalid,
           "the metric {} needs labels that are classes of the scores, but {}; take cosine, snr or a command", name_,
           labels.against);
 }

@@ -16,8 +16,9 @@ class OutputMetric {
   //   cosine, snr  of the outputs to those of `reference`: their cosine, and the signal-to-noise ratio in decibels
   //   a metric of trainings (train/metrics.h), which needs labels
   //   command:…    a shell command, or a path with a slash: it gets the path of an .npz file and prints one number
-  // Empty: accuracy where the data have labels that are classes; of numbers as labels r2 where trainings have it; else
-  // agreement where the outputs are scores of classes, and cosine where they are not.
+  // Empty: accuracy where the data have labels that are classes; r2 where each score has a number as its label; with
+  // other labels cosine, and a warning that they are passed over; without labels agreement where the outputs are scores
+  // of classes, and cosine where they are not. Of outputs that are integers alone, agreement instead of cosine.
   // Throws Error(invalid_argument): an unknown name, a metric that does not fit the labels or the outputs.
   OutputMetric(std::string name, const Model& reference, const CalibrationData& data, const SessionOptions& session);
   const std::string& name() const { return name_; }

@@ -11,6 +11,7 @@
 #include "compress/layer_label.h"
 #include "compress/quantisable_layers.h"
 #include "io/package.h"
+#include "passes/find.h"
 #include "tessera/optimise.h"
 #include "tessera/version.h"
 #include "train/layer_weights.h"
@@ -231,10 +232,59 @@ class StructurePruner {
   std::map<std::string, std::string> labels_;
 };
 
+// The graph with one of several transposes of the same constant, and without copies of constants: weights that layers
+// share are then still shared when these are folded.
+ir::Graph with_merged_weights(ir::Graph graph) {
+  std::vector<ir::ValueId> replacements(graph.value_count());
+  const auto current = [&](ir::ValueId value) {
+    const ir::ValueId other = replacements[static_cast<std::size_t>(value.index)];
+    return other.valid() ? other : value;
+  };
+  std::map<std::pair<ir::ValueId, std::vector<std::int64_t>>, ir::ValueId> transposed;
+  for (const ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    if ((node.op != "Identity" && node.op != "Transpose") || !node.inputs[0].valid() || !node.outputs[0].valid())
+      continue;
+    const ir::ValueId from = current(node.inputs[0]), to = node.outputs[0];
+    const Tensor* constant = graph.constant(from);
+    if (constant == nullptr || graph.is_output(to)) continue;
+    ir::ValueId same = from;
+    if (node.op == "Transpose") {
+      const auto rank = static_cast<std::size_t>(constant->rank());
+      same = transposed.try_emplace({from, passes::permutation_of(node, rank)}, to).first->second;
+    }
+    if (same != to) replacements[static_cast<std::size_t>(to.index)] = same;
+  }
+  graph.replace_uses(replacements);
+  graph.remove_dead_and_compact();
+  return graph;
+}
+
+// Whether several nodes use a matrix of weights.
+bool shares_weights(const ir::Graph& graph) {
+  const auto uses = graph.compute_uses();
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    const Tensor* constant = graph.constant({static_cast<std::int32_t>(i)});
+    if (constant != nullptr && constant->dtype() == DType::f32 && constant->rank() >= 2 && uses[i].size() > 1)
+      return true;
+  }
+  return false;
+}
+
+// Weights that are used in several forms are held in each when shapes change.
+void check_fewer(const Model& before, const PruneReport& report, const std::string& structure) {
+  require(report.parameters_after < report.parameters_before || !shares_weights(before.graph()),
+          ErrorKind::invalid_argument,
+          "without these {} the model would have {} parameters, and it has {}: it has shared weights, which several "
+          "layers use, and which would be held for each of them; prune with the structure none or N:M",
+          structure, report.parameters_after, report.parameters_before);
+}
+
 // Shapes that exporters compute become numbers first, so that what a Reshape does with features can be told.
 Model prune_features(const Model& model, const OneShotPruneOptions& options, FeatureKind kind, PruneReport& report) {
   constexpr std::string_view kPasses[] = {"sink_constants", "fold_constants", "fold_shape_arithmetic", "remove_no_ops"};
-  const ir::Graph graph = compress::graph_after(kPasses, model, {});
+  const Model merged(std::make_shared<const ir::Graph>(with_merged_weights(model.graph())));
+  const ir::Graph graph = compress::graph_after(kPasses, merged, {});
   return Model(std::make_shared<const ir::Graph>(StructurePruner(graph, options, kind).run(report)));
 }
 
@@ -267,6 +317,7 @@ Model prune(const Model& model, const OneShotPruneOptions& options, PruneReport*
                  : options.structure == "heads"  ? prune_features(model, options, FeatureKind::heads, filled)
                                                  : prune_weights(model, options, filled);
   filled.parameters_after = compress::count_parameters(pruned.graph());
+  if (options.structure == "channels" || options.structure == "heads") check_fewer(model, filled, options.structure);
   filled.bytes_before = compress::constant_bytes(model.graph());
   filled.bytes_after = compress::constant_bytes(pruned.graph());
   return pruned;

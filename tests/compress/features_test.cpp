@@ -223,6 +223,64 @@ TEST(Channels, OfSharedWeightsStayShared) {
   expect_same_as_masked(model, smaller, report);
 }
 
+// Two layers of one attention, whose weights are as they are, or transposed where they are used, the second time behind
+// a copy, as exporters of PyTorch write them.
+Model shared_attention(bool transposed, bool tied_table = false) {
+  Attention net;
+  std::map<std::string, ValueId> weights;
+  for (const char* name : {"query", "key", "value", "out"}) {
+    const ValueId id = weights[name] = net.weight(name, {kWidth, kWidth});
+    if (!transposed) continue;
+    const Tensor plain = *net.graph().constant(id);
+    Tensor turned = plain.clone();
+    for (std::int64_t i = 0; i < plain.elements(); ++i)
+      turned.mutable_data<float>()[i % kWidth * kWidth + i / kWidth] = plain.data<float>()[i];
+    net.graph().value(id).name = "";
+    weights[name] = net.graph().add_constant(turned, name);
+  }
+  ValueId y = net.x();
+  for (int layer = 0; layer < 2; ++layer) {
+    const auto product = [&](ValueId x, const char* name) {
+      ValueId weight = weights.at(name);
+      if (transposed && layer == 1) weight = net.add("Identity", {weight});
+      return net.add("MatMul", {x, transposed ? net.permute(weight, {1, 0}) : weight});
+    };
+    const auto heads = [&](const char* name) {
+      return net.permute(net.view(product(y, name), {kHeads, kSize}), {0, 2, 1, 3});
+    };
+    const ValueId scores = net.add("MatMul", {heads("query"), net.permute(heads("key"), {0, 1, 3, 2})});
+    const ValueId mixed =
+        net.add("MatMul", {net.add("Softmax", {scores}, {{"axis", std::int64_t{3}}}), heads("value")});
+    y = net.add("Add", {y, product(net.view(net.permute(mixed, {0, 2, 1, 3}), {kWidth}), "out")});
+  }
+  if (tied_table) {
+    const ValueId table = net.weight("table", {100 * kWidth, kWidth});
+    y = net.add("MatMul", {net.add("MatMul", {y, net.permute(table, {1, 0})}), table});
+  }
+  net.graph().value(y).name = "y";
+  net.graph().add_output(y);
+  net.graph().remove_dead_and_compact();
+  return Model(std::make_shared<const ir::Graph>(net.graph())).with_dims({{"batch", 2}, {"length", 5}});
+}
+
+TEST(Heads, OfSharedWeightsStayShared) {
+  const Model plain = shared_attention(false), transposed = shared_attention(true);
+  PruneReport report;
+  const Model smaller = prune(plain, {.sparsity = 0.5, .structure = "heads"}, &report);
+  EXPECT_EQ(report.parameters_after, 4 * kWidth * kWidth / 2);
+  expect_same_as_masked(plain, smaller, report);
+  const Model other = prune(transposed, {.sparsity = 0.5, .structure = "heads"}, &report);
+  EXPECT_EQ(report.parameters_before, 4 * kWidth * kWidth);
+  EXPECT_EQ(report.parameters_after, 4 * kWidth * kWidth / 2);
+  EXPECT_TRUE(test::close_to(output_of(other), output_of(smaller), test::Tolerance::epsilons(DType::f32, 500)));
+}
+
+TEST(Heads, StayWhereSharedWeightsWouldGrow) {
+  const Model model = shared_attention(true, true);
+  test::expect_error_containing(ErrorKind::invalid_argument, "it has shared weights, which several layers use",
+                                [&] { prune(model, {.sparsity = 0.5, .structure = "heads"}); });
+}
+
 // Channels along the last axis, of tokens.
 TEST(Channels, OfFeedForwardLayersLeaveATransformer) {
   const Model model(

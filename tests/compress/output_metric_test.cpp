@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "compress/class_axis.h"
 #include "io/npz.h"
 #include "ops/builder.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"
+#include "tessera/log.h"
 
 namespace tessera::compress::output_metric_test {
 namespace {
@@ -104,6 +107,69 @@ TEST_F(Metrics, NumbersAsLabelsAreNoClasses) {
   }
   EXPECT_EQ(OutputMetric("", model, data({8, 4}), {}).name(), "cosine");
   expect_error_containing(kWrong, "no axis of classes", [&] { OutputMetric("agreement", model, data({8, 4}), {}); });
+}
+
+// The metric that is taken where none is named, and what is warned of.
+struct Choice {
+  std::string name, warnings;
+};
+Choice choice(const Model& model, const CalibrationData& data) {
+  Choice made;
+  set_log_handler([&](LogLevel, std::string_view message) { made.warnings += message; });
+  const OutputMetric metric("", model, data, {});
+  set_log_handler({});
+  made.name = metric.name();
+  EXPECT_TRUE(std::isfinite(metric.of(model)));
+  return made;
+}
+
+TEST_F(Metrics, NumbersForEachScoreAreHeldAgainstThem) {
+  for (const Shape& shape : {Shape{8}, Shape{8, 1}}) {
+    for (const Tensor& labels :
+         {test::random_tensor(DType::f32, shape, 3, -2, 5), test::random_tensor(DType::i64, shape, 3, 20, 90)}) {
+      const Choice made = choice(regression(), data({8, 4}, labels));
+      EXPECT_EQ(made.name, "r2");
+      EXPECT_EQ(made.warnings, "");
+    }
+  }
+  EXPECT_EQ(choice(classifier(), data({8, 4}, test::random_tensor(DType::f32, {8, 3}, 3, -2, 5))).name, "r2");
+}
+
+TEST_F(Metrics, LabelsThatDoNotFitArePassedOver) {
+  const CalibrationData numbers = data({8, 4}, test::random_tensor(DType::f32, {8}, 3, 0.1, 0.9));
+  Choice made = choice(classifier(), numbers);
+  EXPECT_EQ(made.name, "cosine");
+  EXPECT_NE(made.warnings.find("labels of the data are passed over, and the metric is cosine"), std::string::npos)
+      << made.warnings;
+  EXPECT_NE(made.warnings.find("expected a whole number from 0 to 2"), std::string::npos) << made.warnings;
+  for (const char* name : {"r2", "mae", "mse", "rmse"})
+    expect_error_containing(
+        kWrong, fmt::format("the metric {} needs a label for each of the scores, but the labels are [8] and", name),
+        [&] { OutputMetric(name, classifier(), numbers, {}); });
+  for (const char* name : {"accuracy", "precision", "recall"})
+    expect_error_containing(kWrong, fmt::format("the metric {} needs labels that are classes of the scores", name),
+                            [&] { OutputMetric(name, classifier(), numbers, {}); });
+
+  made = choice(classifier(), data({8, 4}, Tensor::from<std::int64_t>({8}, {7, 8, 9, 7, 8, 9, 7, 8})));
+  EXPECT_EQ(made.name, "cosine");
+  EXPECT_NE(made.warnings.find("one of the labels is 7, expected a whole number from 0 to 2"), std::string::npos)
+      << made.warnings;
+
+  made = choice(classifier(), data({8, 4}, test::random_tensor(DType::i64, {8, 5}, 3, 0, 2)));
+  EXPECT_EQ(made.name, "cosine");
+  EXPECT_NE(made.warnings.find("the labels are [8, 5] and the scores [8, 3]"), std::string::npos) << made.warnings;
+}
+
+TEST_F(Metrics, LabelsOfPixelsAreClassesOrPassedOver) {
+  const Model model = segmentation(false);
+  EXPECT_EQ(choice(model, data({8, 3, 6, 7}, test::random_tensor(DType::i64, {8, 6, 7}, 3, 0, 4))).name, "accuracy");
+  for (const Tensor& labels :
+       {test::random_tensor(DType::f32, {8, 6, 7}, 3, 0.1, 0.9), test::random_tensor(DType::i64, {8, 6, 7}, 3, 20, 90),
+        test::random_tensor(DType::i64, {8}, 3, 0, 4)}) {
+    const Choice made = choice(model, data({8, 3, 6, 7}, labels));
+    EXPECT_EQ(made.name, "cosine");
+    EXPECT_NE(made.warnings.find("passed over"), std::string::npos);
+  }
 }
 
 TEST_F(Metrics, AccuracyIsThatOfClasses) {
