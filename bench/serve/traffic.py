@@ -221,6 +221,8 @@ class Traffic:
             return "refused: unloaded"
         if status == 503 and "is shutting down" in content and self.is_allowed("reset", sent_s):
             return "refused: draining"
+        if status == 503 and "are being loaded" in content and self.is_allowed("reset", sent_s):
+            return "refused: it has just been started"
         return f"error: {status} {content[:200]}"
 
     def note(self, number, name, outcome, seconds):

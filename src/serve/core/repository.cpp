@@ -203,6 +203,7 @@ void Repository::load_all() {
       // It stands in the index with the reason.
     }
   }
+  loads_all_ = false;
 }
 
 void Repository::unload(const std::string& name) {
@@ -303,8 +304,10 @@ void Repository::reap() {
 std::shared_ptr<Servable> Repository::find(const std::string& name, const std::string& version) const {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(name);
-  if (found == entries_.end() || found->second.versions.empty())
+  if (found == entries_.end() || found->second.versions.empty()) {
+    if (loads_all_) throw Failure(Reason::unavailable, "the models are being loaded", 1);
     throw Failure(Reason::not_found, fmt::format("model '{}' is not loaded", base::shown(name)));
+  }
   const Versions& versions = found->second.versions;
   if (version.empty() || version == "-1") return versions.rbegin()->second;
   const auto wanted = versions.find(version_number(version));

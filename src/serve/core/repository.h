@@ -65,6 +65,8 @@ class Repository {
   CacheCounters cache_counters() const { return cache_.counters(); }
   // To the version that the call names, or that its sequence runs on. Throws Failure as Servable::submit and find do.
   void submit(const std::shared_ptr<Call>& call) const;
+  // Until load_all() has ended, a model that is not there is one that will come: Failure(unavailable).
+  void expect_loading() { loads_all_ = true; }
   // load_all() ends after the model that it is loading. Thread-safe, without waiting.
   void stop_loading() { stops_loading_ = true; }
   // Ends all models when their requests are done.
@@ -113,7 +115,7 @@ class Repository {
   ResponseCache cache_;  // this and the timeline live longer than the models
   mutable Timeline timeline_;
   std::mutex loading_;  // one load at a time
-  std::atomic<bool> stops_loading_{false};
+  std::atomic<bool> stops_loading_{false}, loads_all_{false};
   mutable std::mutex told_mutex_;
   mutable std::set<std::string> told_;
   mutable std::mutex mutex_;

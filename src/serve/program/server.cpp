@@ -128,6 +128,7 @@ Server::Server(const ServerOptions& options, Loading loading) {
   state_ = std::make_unique<State>(options);
   state_->ports.http = state_->listen_http(options.http, state_->api);
   state_->ports.metrics = state_->listen_http(options.metrics, state_->metrics_handler);
+  state_->repository.expect_loading();
   state_->start_grpc();
   state_->http.start();
   if (loading == Loading::before_return) load();
