@@ -9,7 +9,7 @@ namespace tessera {
 
 struct CompressionCosts {
   std::int64_t bytes_before = 0, bytes_after = 0;  // of the model's constants
-  // As written, and of the model before as a file of the same format; 0: not known.
+  // Sizes of the written file and of the model before it in the same format, or 0 where they are not known.
   std::int64_t file_bytes = 0, file_bytes_before = 0;
   // The time of a run on one sample, or nothing where it was not measured or cannot be predicted.
   std::optional<double> predicted_ms_before, predicted_ms_after, measured_ms_before, measured_ms_after;

@@ -87,7 +87,7 @@ struct ExclusionStep {
 struct QuantiseReport : CompressionCosts {
   std::string scheme;     // "full int8", "weight-only int4, groups of 32"
   std::string estimator;  // that was taken
-  // Of the best scheme with each estimator that was tried, over diagnosis_samples.
+  // Signal-to-noise ratio of the best scheme with each estimator that was tried, over diagnosis_samples.
   std::map<std::string, double> estimator_snr_db;
   bool equalised = false, smoothed = false;  // across layers, and in front of products
   bool bias_corrected = false, variance_corrected = false;

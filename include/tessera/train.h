@@ -1,4 +1,6 @@
 // Training a network: forward, loss, backward and update are one graph, which a Trainer runs step by step.
+//
+// Length: the options of one training, read from top to bottom as in its configuration.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Heads of attention and channels that leave a net, in the forms that exporters write it.
+// Length: one net for each form, which only its own test uses.
 #include "compress/features.h"
 
 #include <gtest/gtest.h>

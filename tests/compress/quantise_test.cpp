@@ -1,3 +1,4 @@
+// Length: the options of one function, on nets and data that most of the tests share.
 #include "tessera/quantise.h"
 
 #include <gtest/gtest.h>

@@ -4,6 +4,7 @@
 The cases are ours; they cover what onnxruntime's own Python tests of sessions and IO binding check for inference on the
 CPU. docs/python.md lists what is different and why.
 """
+# Length: one case for each part of onnxruntime's interface, all of them asked of both runtimes by the same classes.
 import json
 import os
 import subprocess

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Sessions from Python: results, errors, threads, Ctrl-C, fork, reports, training and sharing."""
+# Length: one case for each thing that Python programs do with a session, on models that most of them share.
 import logging
 import os
 import pathlib

@@ -71,7 +71,7 @@ nb::dict build_info() {
   return info;
 }
 
-// Whether a message is to be passed on: a warning that a process has had already, about each of many equal models say,
+// Returns whether a message is to be passed on: a warning that a process has had, about each of many equal models say,
 // is a detail. Needs the lock.
 bool is_new(LogLevel level, const std::string& message) {
   static auto* const warned = new std::set<std::string>();

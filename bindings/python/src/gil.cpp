@@ -31,7 +31,7 @@ bool is_main_thread() {
 constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
 // So often a run of a few small layers is asked, which takes no longer than to look at the clock as often.
 constexpr int kQuickNets = 4;
-// Where other threads of Python's hold the lock, waiting for it takes at most this part of the time.
+// Waiting for the lock while other threads of Python hold it takes at most one part in so many of a run's time.
 constexpr int kWaitingShare = 20;
 
 thread_local bool in_handler = false;

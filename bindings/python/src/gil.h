@@ -43,7 +43,7 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
-// Whether this thread is in a handler of a signal that it calls in the midst of a computation of its own.
+// Returns whether this thread runs a signal handler that it called in the middle of its own computation.
 bool handles_signal();
 
 // The result of `work()`, which is called without the lock. What a handler of a signal asks for is computed on a thread
@@ -67,7 +67,7 @@ class SignalScope final : public base::ThreadDuty {
   SignalScope(const SignalScope&) = delete;
   SignalScope& operator=(const SignalScope&) = delete;
 
-  // What the work has to obey.
+  // The cancellation that the work checks.
   const Cancellation* cancellation() const { return duty_ ? &own_ : given_; }
   // Throws what a handler raised, if one did (nb::python_error). To be called, with the lock, once the work has ended.
   void raise_pending();

@@ -1,4 +1,5 @@
 """InferenceSession and IOBinding."""
+# Length: two classes of onnxruntime, whose many small members share the checks of names and values.
 
 from __future__ import annotations
 
