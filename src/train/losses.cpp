@@ -102,6 +102,8 @@ Terms weighted_cross_entropy(ops::GraphBuilder& builder, Term scores, Term label
   for (const double weight : weights)
     require(weight >= 0 && std::isfinite(weight), ErrorKind::invalid_argument,
             "class_weights has {}, expected numbers of at least 0", weight);
+  require(std::ranges::any_of(weights, [](double weight) { return weight > 0; }), ErrorKind::invalid_argument,
+          "all numbers of class_weights are 0, so that nothing would be learnt; expected one above 0");
   weights.resize(static_cast<std::size_t>(classes.value()), 1.0);
   const Term ignored = labels.equals(labels.number(static_cast<double>(options.ignore_index)));
   const Term table = factors_of(builder, weights, {classes.value()}, scores);

@@ -10,6 +10,7 @@
 #include "train/config.h"
 #include "train/initial_weights.h"
 #include "train/lift_weights.h"
+#include "train/metrics.h"
 #include "train/modes.h"
 #include "train/new_head.h"
 #include "train/schedule.h"
@@ -107,6 +108,11 @@ TrainingSetup::TrainingSetup(const Model& model, TrainingConfig given)
   metrics = {config.metric};
   for (const std::string& each : config.metrics) {
     if (std::ranges::find(metrics, each) == metrics.end()) metrics.push_back(each);
+  }
+  // Without test data nothing else looks at the names.
+  for (const std::string& each : metrics) {
+    const std::string name = each.substr(0, each.find('@'));
+    if (name != "loss") make_metric(name);
   }
   data = open_data(config.data);
   bind_data();

@@ -313,6 +313,7 @@ TEST(Losses, SayWhatDoesNotFit) {
   refuses(x, Tensor(DType::f32, {2, 4}), {.name = "mse"}, "the prediction [2, 3] and the target [2, 4] differ");
   refuses(x, labels, {.class_weights = {1, 2}}, "class_weights has 2 numbers, but the prediction [2, 3] has 3 classes");
   refuses(x, labels, {.class_weights = {1, 2, -1}}, "class_weights has -1, expected numbers of at least 0");
+  refuses(x, labels, {.class_weights = {0, 0, 0}}, "all numbers of class_weights are 0");
   refuses(x, x, {.name = "mse", .class_weights = {1, 2, 3}}, "class_weights are for cross_entropy, not for mse");
   refuses(x, x, {.name = "bce", .pos_weight = {1, 2}},
           "pos_weight has 2 numbers, expected one, or one for each position");

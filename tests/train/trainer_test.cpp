@@ -275,6 +275,9 @@ TEST(Trainer, SaysWhatDoesNotFit) {
   config = small();
   config.metric = "beauty";
   refuses("beauty", config);
+  config.data.test_arrays.clear();
+  refuses("beauty", config);
+  config = small();
   config.metric = "mae";
   refuses("the prediction [16, 3] and the target [16] differ in shape", config);
   config = small();
