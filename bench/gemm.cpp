@@ -14,7 +14,7 @@
 #include "backends/cpu/cpu_device.h"
 #include "backends/cpu/machine/roof.h"
 #include "backends/cpu/machine/simd.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
 #include "plan/kernel_trial.h"

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "tessera/session.h"
 #include "tests/support/random_tensor.h"
 

@@ -69,7 +69,7 @@ struct ParameterGroup {
 };
 
 struct OptimiserOptions {
-  std::string name = "sgd";  // sgd, adam, adamw, adagrad, lars, lamb: see ops/optimiser_step.h
+  std::string name = "sgd";  // sgd, adam, adamw, adagrad, lars, lamb: see ops/training/optimiser_step.h
   double learning_rate = 0.01;
   ScheduleOptions schedule;
   double momentum = 0;  // sgd, lars

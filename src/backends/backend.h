@@ -13,7 +13,7 @@
 #include "backends/host_resources.h"
 #include "backends/stream.h"
 #include "base/stop_signal.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::backends {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 
 namespace tessera::compress {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 
 namespace tessera::compress {
 namespace {

@@ -4,9 +4,9 @@
 #include "base/error.h"
 #include "compress/dictionary_learning.h"
 #include "cost/work.h"
-#include "ops/builder.h"
-#include "ops/infer.h"
-#include "ops/node_operands.h"
+#include "ops/core/builder.h"
+#include "ops/core/infer.h"
+#include "ops/core/node_operands.h"
 #include "tessera/dictionary.h"
 #include "train/layer_weights.h"
 

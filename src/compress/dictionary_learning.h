@@ -8,7 +8,7 @@
 
 namespace tessera::compress {
 
-// Laid out as the operands of tessera::DictionaryConv (ops/dictionary_conv.h).
+// Laid out as the operands of tessera::DictionaryConv (ops/convolutions/dictionary_conv.h).
 struct LearnedDictionary {
   Tensor vectors;       // f32 [vectors, channels], each of length 1
   Tensor indices;       // i32 [outputs, terms, kernel...]

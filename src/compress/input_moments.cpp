@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "compress/spread.h"
-#include "ops/builder.h"
-#include "ops/conv.h"
-#include "ops/window_geometry.h"
+#include "ops/convolutions/conv.h"
+#include "ops/convolutions/window_geometry.h"
+#include "ops/core/builder.h"
 
 namespace tessera::compress {
 namespace {

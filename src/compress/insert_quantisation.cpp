@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "ops/builder.h"
-#include "ops/infer.h"
-#include "ops/quantised_nodes.h"
+#include "ops/core/builder.h"
+#include "ops/core/infer.h"
+#include "ops/quantised/quantised_nodes.h"
 
 namespace tessera::compress {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 
 namespace tessera::compress {
 namespace {

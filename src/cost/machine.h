@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "base/cpu_info.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::cost {
 

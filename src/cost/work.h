@@ -8,7 +8,7 @@
 #include "cost/correction.h"
 #include "cost/precision.h"
 #include "ir/graph.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::cost {
 

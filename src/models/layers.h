@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/models.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 
 namespace tessera::models {
 

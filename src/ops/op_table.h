@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::ops {
 

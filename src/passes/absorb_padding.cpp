@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ops/core/shape_arguments.h"
+#include "ops/movement/pad.h"
 #include "ops/op_table.h"
-#include "ops/pad.h"
-#include "ops/shape_arguments.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 

@@ -5,9 +5,9 @@
 #include <map>
 #include <optional>
 
-#include "ops/attention.h"
-#include "ops/builder.h"
-#include "ops/infer.h"
+#include "ops/attention/attention.h"
+#include "ops/core/builder.h"
+#include "ops/core/infer.h"
 #include "passes/find.h"
 
 namespace tessera::passes {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/channels_last.h"
+#include "ops/convolutions/channels_last.h"
 #include "ops/op_table.h"
 
 namespace tessera::passes {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 
 namespace tessera::passes {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "ops/conv_chain.h"
+#include "ops/convolutions/conv_chain.h"
 #include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/pass.h"

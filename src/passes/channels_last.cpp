@@ -4,14 +4,14 @@
 // one. A convolution asks for that form of its input (a Transpose makes it where it is missing) and gives its result in
 // it; the old value becomes a Transpose of the new one, which is dead where nobody asks for it. Operators that do not
 // care for the order of axes, or name them, follow when one of their operands already has the form.
-#include "ops/channels_last.h"
+#include "ops/convolutions/channels_last.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "base/error.h"
-#include "ops/builder.h"
-#include "ops/infer.h"
+#include "ops/core/builder.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
 #include "passes/axis_order.h"
 #include "passes/find.h"

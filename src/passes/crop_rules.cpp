@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/convolutions/window_geometry.h"
 #include "ops/op_table.h"
-#include "ops/window_geometry.h"
 #include "passes/crop_upsampling.h"
 
 namespace tessera::passes {

@@ -4,8 +4,8 @@
 #include <map>
 #include <optional>
 
-#include "ops/builder.h"
-#include "ops/slice.h"
+#include "ops/core/builder.h"
+#include "ops/movement/slice.h"
 
 namespace tessera::passes {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/convolutions/window_geometry.h"
 #include "ops/op_table.h"
-#include "ops/resize.h"
-#include "ops/window_geometry.h"
+#include "ops/sampling/resize.h"
 
 namespace tessera::passes {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/builder.h"
-#include "ops/infer.h"
+#include "ops/core/builder.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
 
 namespace tessera::passes {

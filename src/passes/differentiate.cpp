@@ -6,10 +6,10 @@
 #include <map>
 
 #include "base/error.h"
-#include "ops/gradient.h"
-#include "ops/infer.h"
+#include "ops/core/gradient.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
-#include "ops/quantisation.h"
+#include "ops/quantised/quantisation.h"
 #include "passes/decompose_composites.h"
 #include "passes/differentiate_control_flow.h"
 #include "passes/pass.h"

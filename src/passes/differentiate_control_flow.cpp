@@ -5,11 +5,11 @@
 #include <optional>
 
 #include "ir/inline.h"
-#include "ops/builder.h"
-#include "ops/control_flow.h"
-#include "ops/infer.h"
+#include "ops/core/builder.h"
+#include "ops/core/control_flow.h"
+#include "ops/core/infer.h"
+#include "ops/core/shape_arguments.h"
 #include "ops/op_table.h"
-#include "ops/shape_arguments.h"
 #include "passes/decompose_composites.h"
 #include "passes/differentiate.h"
 

@@ -6,11 +6,11 @@
 #include <span>
 
 #include "base/error.h"
-#include "ops/channels_last.h"
-#include "ops/conv.h"
+#include "ops/convolutions/channels_last.h"
+#include "ops/convolutions/conv.h"
+#include "ops/convolutions/window_geometry.h"
 #include "ops/op_table.h"
-#include "ops/quantised_layers.h"
-#include "ops/window_geometry.h"
+#include "ops/quantised/quantised_layers.h"
 #include "passes/deferred_constants.h"
 #include "passes/find.h"
 #include "passes/linear_weights.h"

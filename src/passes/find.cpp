@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "ops/core/shape_arguments.h"
 #include "ops/op_table.h"
-#include "ops/reduction.h"
-#include "ops/shape_arguments.h"
+#include "ops/rows/reduction.h"
 
 namespace tessera::passes {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "ops/op.h"
-#include "ops/shape_arguments.h"
-#include "ops/slice.h"
+#include "ops/core/op.h"
+#include "ops/core/shape_arguments.h"
+#include "ops/movement/slice.h"
 
 namespace tessera::passes {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
+#include "ops/core/shape_arguments.h"
 #include "ops/op_table.h"
-#include "ops/shape_arguments.h"
 #include "passes/channel_map.h"
 #include "passes/find.h"
 #include "passes/linear_weights.h"

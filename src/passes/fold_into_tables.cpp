@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/fold_constants.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/replacements.h"

@@ -5,17 +5,17 @@
 //
 // Numbers of masks keep their meaning. Where(condition, number, scores) replaces scores, so that a row whose keys are
 // all masked gets equal weights, and no gradient reaches these scores; Add(scores, mask) leaves of them what float32
-// leaves beside the mask. The node tells the two apart (`replacement` and `second_mask` in ops/attention.h), and a row
-// of nothing but -infinity gives NaN, as Softmax does (`nan_rows`).
+// leaves beside the mask. The node tells the two apart (`replacement` and `second_mask` in ops/attention/attention.h),
+// and a row of nothing but -infinity gives NaN, as Softmax does (`nan_rows`).
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
 
-#include "ops/attention.h"
-#include "ops/builder.h"
-#include "ops/random_streams.h"
+#include "ops/attention/attention.h"
+#include "ops/core/builder.h"
+#include "ops/values/random_streams.h"
 #include "passes/attention_layout.h"
 #include "passes/find.h"
 #include "passes/pass.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "ops/element_wise_program.h"
+#include "ops/element_wise/element_wise_program.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "ops/fused_activation.h"
+#include "ops/element_wise/fused_activation.h"
 #include "ops/op_table.h"
-#include "ops/quantised_layers.h"
+#include "ops/quantised/quantised_layers.h"
 #include "passes/find.h"
 #include "passes/linear_form.h"
 #include "passes/pass.h"
@@ -19,8 +19,8 @@ using ir::ValueId;
 using At = ops::QuantisedLayerInputs;
 
 constexpr std::size_t kBias = 2;  // of X, W and B
-// The same of bytes (ops/quantised_layers.h): a real result takes a bias and an activation, a quantised one the sum
-// behind it.
+// The same of bytes (ops/quantised/quantised_layers.h): a real result takes a bias and an activation, a quantised one
+// the sum behind it.
 constexpr std::string_view kQuantisedConv = "tessera::QuantisedConv", kQuantisedLinear = "tessera::QuantisedLinear";
 bool is_quantised(const ir::Node& node) {
   return node.op == kQuantisedConv || node.op == kQuantisedLinear;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
-#include "ops/builder.h"
-#include "ops/infer.h"
+#include "ops/core/builder.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/pass.h"

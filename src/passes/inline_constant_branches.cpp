@@ -1,6 +1,6 @@
 // An If whose condition is a constant is replaced by the nodes of the branch taken.
 #include "ir/inline.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "passes/pass.h"
 
 namespace tessera::passes {

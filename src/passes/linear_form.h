@@ -1,4 +1,4 @@
-// Products with a matrix of weights in the form that takes what stands around them into itself (ops/linear.h).
+// Products with a matrix of weights in the form that takes what stands around them into itself (ops/products/linear.h).
 #pragma once
 
 #include <optional>

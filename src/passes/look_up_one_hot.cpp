@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/replacements.h"

@@ -1,16 +1,16 @@
 // The user asked for bfloat16: convolutions and products with a matrix of weights round their data and weights to it
-// (ops/rounded_product.h) and sum in float32; weights may be variables, which are rounded in each run. A result that
-// only such layers read, maybe behind movements, is stored rounded: where they multiply it the same numbers in half the
-// memory, and where they add it what was asked for. Depthwise convolutions are bound by memory and gain only where
-// their data is stored rounded anyway. Attention between such layers reads and writes numbers stored so, multiplies
-// them, and rounds the weights that it multiplies values by. LSTM and GRU become the same layers of bfloat16: the
-// kernel rounds what it multiplies and what it gives, and keeps sums, gates and the states of a run in float32. What
-// several layers would each round is rounded once. Everything else stays as it is.
+// (ops/products/rounded_product.h) and sum in float32; weights may be variables, which are rounded in each run. A
+// result that only such layers read, maybe behind movements, is stored rounded: where they multiply it the same numbers
+// in half the memory, and where they add it what was asked for. Depthwise convolutions are bound by memory and gain
+// only where their data is stored rounded anyway. Attention between such layers reads and writes numbers stored so,
+// multiplies them, and rounds the weights that it multiplies values by. LSTM and GRU become the same layers of
+// bfloat16: the kernel rounds what it multiplies and what it gives, and keeps sums, gates and the states of a run in
+// float32. What several layers would each round is rounded once. Everything else stays as it is.
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "ops/op_table.h"
 #include "passes/bf16_kernel.h"
 #include "passes/deferred_constants.h"

@@ -15,9 +15,9 @@
 #include <optional>
 
 #include "base/error.h"
-#include "ops/builder.h"
-#include "ops/channels_last.h"
-#include "ops/quantised_layers.h"
+#include "ops/convolutions/channels_last.h"
+#include "ops/core/builder.h"
+#include "ops/quantised/quantised_layers.h"
 #include "passes/fold_constants.h"
 #include "passes/integer_sums.h"
 #include "passes/pass.h"

@@ -3,7 +3,7 @@
 #include <map>
 #include <optional>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/pass.h"

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "ops/op_table.h"
-#include "ops/reduction.h"
+#include "ops/rows/reduction.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/replacements.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "ops/op_table.h"
 #include "passes/channel_map.h"
 #include "passes/find.h"

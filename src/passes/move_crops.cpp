@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
-#include "ops/node_operands.h"
+#include "ops/core/node_operands.h"
+#include "ops/core/shape_arguments.h"
 #include "ops/op_table.h"
-#include "ops/shape_arguments.h"
 #include "passes/crop_rules.h"
 #include "passes/find.h"
 #include "passes/pass.h"

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "ops/einsum.h"
-#include "ops/gradient.h"
-#include "ops/infer.h"
+#include "ops/core/gradient.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
+#include "ops/products/einsum.h"
 #include "passes/decompose_composites.h"
 #include "passes/pass.h"
 

@@ -1,10 +1,11 @@
 // Convolutions and products in float32 whose data and weights were rounded to bfloat16 and widened again, as in a
-// training step of mixed precision, multiply the rounded numbers (ops/rounded_product.h): the same sums in float32, by
-// instructions for bfloat16. Where everybody rounds the result, the layer does. A product with a transposed matrix on
-// the left, as gradients of weights are, transposes the rounded numbers first. Only as far as the device has a kernel.
+// training step of mixed precision, multiply the rounded numbers (ops/products/rounded_product.h): the same sums in
+// float32, by instructions for bfloat16. Where everybody rounds the result, the layer does. A product with a transposed
+// matrix on the left, as gradients of weights are, transposes the rounded numbers first. Only as far as the device has
+// a kernel.
 #include <optional>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/linear_form.h"

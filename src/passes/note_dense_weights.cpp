@@ -1,7 +1,7 @@
 // Products say whether their constant weights are dense, where that is so. Kernels for sparse weights would have to
 // look at the weights themselves to know, at every start; of a package, whose kernels have their weights packed, that
 // would read parts of the file that nothing else needs.
-#include "ops/linear.h"
+#include "ops/products/linear.h"
 #include "passes/pass.h"
 
 namespace tessera::passes {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "ir/overridable.h"
 #include "ir/verify.h"
-#include "ops/random_streams.h"
+#include "ops/values/random_streams.h"
 #include "passes/branches.h"
 #include "passes/decompose_composites.h"
 #include "passes/pass_memory.h"

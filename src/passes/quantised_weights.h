@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "passes/quantised_operands.h"
 
 namespace tessera::passes {

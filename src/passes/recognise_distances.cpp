@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "ops/control_flow.h"
-#include "ops/infer.h"
+#include "ops/core/control_flow.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/pass.h"

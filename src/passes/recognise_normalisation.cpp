@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "ops/builder.h"
-#include "ops/channels_last.h"
-#include "ops/reduction.h"
+#include "ops/convolutions/channels_last.h"
+#include "ops/core/builder.h"
+#include "ops/rows/reduction.h"
 #include "passes/affine_operands.h"
 #include "passes/find.h"
 #include "passes/normalisation_pattern.h"

@@ -8,7 +8,7 @@
 
 #include "cost/machine.h"
 #include "cost/work.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
 
 namespace tessera::passes {

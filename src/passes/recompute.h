@@ -22,8 +22,9 @@ struct RecomputeReport {
 
 // `forward` are the nodes of the forward part, in order; all others that read its results belong to the way back. While
 // the peak of those results is above `budget_bytes`, the one that lowers it at the least price by the cost model is
-// dropped, until none does: the way back gets a copy of what makes it, delayed to its first use there (ops/after.h).
-// Random results, and results whose shapes are not known, stay. What the graph computes keeps all its bits.
+// dropped, until none does: the way back gets a copy of what makes it, delayed to its first use there
+// (ops/core/after.h). Random results, and results whose shapes are not known, stay. What the graph computes keeps all
+// its bits.
 RecomputeReport recompute(ir::Graph& graph, std::span<const ir::NodeId> forward, std::int64_t budget_bytes);
 
 }  // namespace tessera::passes

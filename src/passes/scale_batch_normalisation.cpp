@@ -2,7 +2,7 @@
 // multiplication and one addition an element, which go with the activation behind them into one loop and follow
 // convolutions to channels last. With constants for many channels only; where the operands are variables, as between
 // two steps of training, for any feature map: the product and the sum of each channel are computed in the run.
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "ops/op_table.h"
 #include "passes/channel_map.h"
 #include "passes/find.h"

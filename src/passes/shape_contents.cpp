@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "ops/core/shape_arguments.h"
 #include "ops/op_table.h"
-#include "ops/shape_arguments.h"
-#include "ops/shape_of.h"
+#include "ops/values/shape_of.h"
 #include "passes/find.h"
 
 namespace tessera::passes {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "ops/gradient.h"
-#include "ops/infer.h"
+#include "ops/core/gradient.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
 #include "passes/decompose_composites.h"
 #include "passes/pass.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "ops/builder.h"
-#include "ops/infer.h"
+#include "ops/core/builder.h"
+#include "ops/core/infer.h"
 #include "passes/find.h"
 
 namespace tessera::passes {

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "ops/op_table.h"
 #include "passes/bf16_kernel.h"
 #include "passes/find.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/node_operands.h"
+#include "ops/core/node_operands.h"
 #include "ops/op_table.h"
 
 namespace tessera::plan {

@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/units.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
 #include "plan/copies.h"

@@ -8,7 +8,7 @@
 
 #include "backends/backend.h"
 #include "ir/graph.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::plan {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "ops/after.h"
-#include "ops/concat.h"
-#include "ops/shape_arguments.h"
-#include "ops/slice.h"
+#include "ops/core/after.h"
+#include "ops/core/shape_arguments.h"
+#include "ops/movement/concat.h"
+#include "ops/movement/slice.h"
 
 namespace tessera::plan {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::plan {
 

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "cost/evaluation.h"
 #include "ir/graph.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
 #include "passes/pass.h"
 #include "plan/choose_kernel.h"

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "io/package.h"
 #include "ir/graph.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "report/json_text.h"
 #include "report/value_pairs.h"
 #include "runtime/evaluate.h"

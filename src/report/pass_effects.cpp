@@ -1,6 +1,6 @@
 #include "report/pass_effects.h"
 
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "passes/pipeline.h"
 #include "runtime/environment.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "ops/fused_activation.h"
+#include "ops/element_wise/fused_activation.h"
 #include "ops/op_table.h"
 
 namespace tessera::report {

@@ -8,8 +8,8 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/run_seed.h"
-#include "ops/control_flow.h"
-#include "ops/infer.h"
+#include "ops/core/control_flow.h"
+#include "ops/core/infer.h"
 #include "runtime/evaluate.h"
 #include "runtime/growth_budget.h"
 

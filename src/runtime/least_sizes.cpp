@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "runtime/evaluate.h"
 
 namespace tessera::runtime {

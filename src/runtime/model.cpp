@@ -10,7 +10,7 @@
 #include "io/onnx/reader.h"
 #include "io/onnx/writer.h"
 #include "io/package.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "runtime/assumed_dims.h"
 
 namespace tessera {

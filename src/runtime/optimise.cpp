@@ -12,7 +12,7 @@
 #include "io/onnx/writer.h"
 #include "io/output_file.h"
 #include "io/package.h"
-#include "ops/random_streams.h"
+#include "ops/values/random_streams.h"
 #include "passes/branches.h"
 #include "passes/real_among_quantised.h"
 #include "runtime/environment.h"

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "ir/overridable.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 
 namespace tessera::runtime {
 

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "ops/infer.h"
-#include "ops/random_streams.h"
+#include "ops/core/infer.h"
+#include "ops/values/random_streams.h"
 #include "runtime/evaluate.h"
 #include "runtime/executor.h"
 #include "runtime/variable_run.h"

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "ir/constant_role.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "train/layer_weights.h"

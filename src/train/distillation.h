@@ -5,7 +5,7 @@
 #include <span>
 
 #include "ir/graph.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "tessera/train.h"
 
 namespace tessera::io {

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "io/toml_table.h"
-#include "ops/gradient.h"
-#include "ops/infer.h"
+#include "ops/core/gradient.h"
+#include "ops/core/infer.h"
 #include "train/layer_weights.h"
 
 namespace tessera::train {

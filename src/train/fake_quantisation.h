@@ -1,6 +1,6 @@
 // Quantisation-aware training (CompressOptions of tessera/train.h): the step computes with weights and activations as
 // the quantised net will have them. A rounded value is DequantizeLinear of QuantizeLinear, whose gradients pass
-// straight through (ops/quantisation.cpp), so that the float weights learn to round well.
+// straight through (ops/quantised/quantisation.cpp), so that the float weights learn to round well.
 //
 // The nodes between variables and layers, for a layer with weights W, whose names the variables carry:
 //   weights      clipped to ±q steps, q being 127 or 7, and rounded; a step for each output channel, around zero

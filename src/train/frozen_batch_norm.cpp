@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ops/gradient.h"
+#include "ops/core/gradient.h"
 #include "ops/op_table.h"
 
 namespace tessera::train {

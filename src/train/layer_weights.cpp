@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ops/dictionary_conv.h"
+#include "ops/convolutions/dictionary_conv.h"
 
 namespace tessera::train {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "ops/gradient.h"
+#include "ops/core/gradient.h"
 
 namespace tessera::train {
 namespace {

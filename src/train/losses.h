@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "tessera/train.h"
 
 namespace tessera::train {
@@ -45,7 +45,7 @@ struct LossValues {
 //                  softmax, the sums over d, mean over N and classes (Milletari et al., arXiv:1606.04797); one class:
 //                  sigmoid, with labels 0 and 1
 //   ctc            logits [N, time, classes] and labels i64 [N, length], padded by ignore_index: −log of the
-//                  probability of the labels over all alignments (ops/ctc_loss.h), mean over N
+//                  probability of the labels over all alignments (ops/training/ctc_loss.h), mean over N
 // Throws Error(invalid_argument) for an unknown name (that lists the names), for shapes that do not fit, and for
 // options out of range.
 LossValues build_loss(ops::GraphBuilder& builder, const LossInputs& inputs, const LossOptions& options);

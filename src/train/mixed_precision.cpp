@@ -5,8 +5,8 @@
 #include <map>
 #include <string_view>
 
-#include "ops/gradient.h"
-#include "ops/infer.h"
+#include "ops/core/gradient.h"
+#include "ops/core/infer.h"
 
 namespace tessera::train {
 namespace {

@@ -1,7 +1,7 @@
 #include "train/modes.h"
 
 #include "base/error.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 
 namespace tessera::train {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "passes/find.h"
 #include "train/layer_weights.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/gradient.h"
+#include "ops/core/gradient.h"
 #include "tessera/train.h"
 
 namespace tessera::train {
@@ -29,8 +29,8 @@ Tensor zero_tensor(DType type, const Shape& shape);
 // Finds gradients that are those of one look-up, where the optimiser can take rows apart.
 void find_row_gradients(ops::GraphBuilder& builder, const OptimiserOptions& options, TrainedParameters& trained);
 
-// The step of all parameters from the scalars rate, count, gradient_scale and apply (ops/optimiser_step.h). Variables
-// get their updates. Returns the new parameters.
+// The step of all parameters from the scalars rate, count, gradient_scale and apply (ops/training/optimiser_step.h).
+// Variables get their updates. Returns the new parameters.
 std::vector<ir::ValueId> add_optimiser(ops::GraphBuilder& builder, const OptimiserOptions& options,
                                        const TrainedParameters& trained, const std::vector<ir::ValueId>& scalars);
 

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "io/toml_table.h"
-#include "ops/builder.h"
-#include "ops/gradient.h"
+#include "ops/core/builder.h"
+#include "ops/core/gradient.h"
 #include "train/layer_weights.h"
 #include "train/magnitude_mask.h"
 #include "train/training_graph.h"

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "ops/builder.h"
-#include "ops/quantised_nodes.h"
+#include "ops/core/builder.h"
+#include "ops/quantised/quantised_nodes.h"
 #include "train/fake_quantisation.h"
 #include "train/trained_model.h"
 

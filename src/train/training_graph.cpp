@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "ir/constant_role.h"
-#include "ops/builder.h"
-#include "ops/gradient.h"
+#include "ops/core/builder.h"
+#include "ops/core/gradient.h"
 #include "passes/differentiate.h"
 #include "passes/recompute.h"
 #include "train/batch_norm.h"

@@ -34,7 +34,7 @@ class CheckFloors(unittest.TestCase):
             }), [])
 
     def test_refuses_a_higher_floor(self):
-        self.assert_refused({"src/ir/a.cpp": '#include <map>\n#  include "ops/op.h"\n'},
+        self.assert_refused({"src/ir/a.cpp": '#include <map>\n#  include "ops/core/op.h"\n'},
                             "src/ir/a.cpp:2: 'ir' may not use 'ops', which stands above it")
 
     def test_refuses_a_sibling_among_the_uses_of_the_core(self):

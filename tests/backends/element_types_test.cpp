@@ -10,7 +10,7 @@
 
 #include "backends/host/numeric.h"
 #include "cost/work.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
 #include "support/hostile_call.h"
 #include "support/op_examples.h"

@@ -7,7 +7,7 @@
 #include "compress/adapt_weights.h"
 #include "compress/input_moments.h"
 #include "io/npz.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"

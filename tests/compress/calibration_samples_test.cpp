@@ -6,7 +6,7 @@
 
 #include "base/half.h"
 #include "io/npz.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "io/npz.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"
 #include "support/tolerance.h"

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "models/models.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/expect_error.h"
 #include "support/pruned_model.h"
 #include "support/random_tensor.h"

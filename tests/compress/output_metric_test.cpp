@@ -6,7 +6,7 @@
 
 #include "compress/class_axis.h"
 #include "io/npz.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"

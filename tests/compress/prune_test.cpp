@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "models/models.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/expect_error.h"
 #include "support/pruned_model.h"
 #include "support/random_tensor.h"

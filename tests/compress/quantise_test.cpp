@@ -12,7 +12,7 @@
 #include "io/npy.h"
 #include "io/npz.h"
 #include "models/models.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "support/resident_memory.h"

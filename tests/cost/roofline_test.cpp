@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "ops/builder.h"
-#include "ops/conv_chain.h"
+#include "ops/convolutions/conv_chain.h"
+#include "ops/core/builder.h"
 
 namespace tessera::test::roofline_test {
 namespace {

@@ -6,7 +6,7 @@
 #include "io/onnx/upgrade.h"
 #include "io/onnx/writer.h"
 #include "ir/text.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "target.h"
 #include "tessera/error.h"
 

@@ -7,9 +7,9 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "base/cpu_info.h"
-#include "ops/builder.h"
-#include "ops/channels_last.h"
-#include "ops/conv_chain.h"
+#include "ops/convolutions/channels_last.h"
+#include "ops/convolutions/conv_chain.h"
+#include "ops/core/builder.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
 #include "plan/kernel_trial.h"

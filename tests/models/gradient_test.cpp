@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "models/models.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "passes/differentiate.h"
 #include "runtime/random_inputs.h"
 #include "support/expect_error.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "backends/host/numeric.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "passes/differentiate.h"
 #include "support/expect_error.h"
 #include "support/gradient_check.h"

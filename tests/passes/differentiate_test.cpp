@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/expect_error.h"
 #include "support/gradient_check.h"
 #include "support/random_tensor.h"

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "backends/cpu/cpu_device.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "passes/differentiate.h"
 #include "support/pass_context.h"
 #include "support/random_tensor.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/element_wise_program.h"
+#include "ops/element_wise/element_wise_program.h"
 #include "runtime/random_inputs.h"
 #include "support/pass_context.h"
 #include "support/tolerance.h"

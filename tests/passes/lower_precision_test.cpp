@@ -4,7 +4,7 @@
 #include <map>
 
 #include "models/models.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "passes/pipeline.h"
 #include "runtime/random_inputs.h"
 #include "support/pass_context.h"

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "ir/text.h"
-#include "ops/builder.h"
-#include "ops/infer.h"
+#include "ops/core/builder.h"
+#include "ops/core/infer.h"
 #include "passes/pass.h"
 #include "support/pass_context.h"
 

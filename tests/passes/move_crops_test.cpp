@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/text.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "runtime/random_inputs.h"
 #include "support/pass_context.h"
 #include "support/tolerance.h"

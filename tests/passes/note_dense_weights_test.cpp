@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "passes/pass.h"
 #include "support/pass_context.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "models/models.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "passes/pipeline.h"
 #include "support/pass_context.h"
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/reference/reference_device.h"
-#include "ops/builder.h"
-#include "ops/infer.h"
+#include "ops/core/builder.h"
+#include "ops/core/infer.h"
 #include "runtime/evaluate.h"
 #include "support/expect_error.h"
 #include "support/pass_context.h"

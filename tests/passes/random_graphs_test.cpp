@@ -13,7 +13,7 @@
 
 #include "base/philox.h"
 #include "ir/verify.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "passes/pipeline.h"
 #include "support/evaluate_graph.h"
 #include "support/pass_context.h"

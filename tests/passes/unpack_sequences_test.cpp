@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "passes/differentiate.h"
 #include "support/evaluate_graph.h"
 #include "support/expect_error.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/models.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "report/calibration.h"
 #include "report/calibration_nets.h"
 #include "report/explain_words.h"

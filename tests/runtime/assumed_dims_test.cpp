@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/text.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "support/expect_error.h"
 
 namespace tessera::test::assumed_dims_test {

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "ir/graph.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/pass_context.h"
 #include "support/tolerance.h"
 #include "tessera/error.h"

@@ -6,7 +6,7 @@
 
 #include "base/half.h"
 #include "io/onnx/writer.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "runtime/environment.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/float_state.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "tessera/session.h"
 
 namespace tessera::runtime::denormal_numbers_test {

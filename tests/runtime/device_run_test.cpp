@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "backends/device_copies.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "runtime/device_blocks.h"
 #include "runtime/environment.h"
 #include "runtime/random_inputs.h"

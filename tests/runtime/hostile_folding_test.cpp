@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/text.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "support/guarded.h"
 #include "tessera/session.h"
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "ir/text.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "support/expect_error.h"
 #include "support/guarded.h"
 #include "support/sanitized.h"
@@ -24,7 +24,8 @@ Model model_of(const std::string& text) {
   return Model(std::make_shared<const ir::Graph>(std::move(graph)));
 }
 
-// A loop of `trips` rounds around a body with the carried values and nodes given; see Loop in ops/control_flow.cpp.
+// A loop of `trips` rounds around a body with the carried values and nodes given; see Loop in
+// ops/core/control_flow.cpp.
 std::string loop(const std::string& inputs, const std::string& outputs, const std::string& body_inputs,
                  const std::string& nodes, const std::string& body_outputs,
                  std::int64_t trips = std::int64_t{1} << 40) {

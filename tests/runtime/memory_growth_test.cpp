@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/resident_memory.h"
 #include "support/sanitized.h"
 #include "support/temporary_folder.h"

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "ir/text.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "tessera/optimise.h"

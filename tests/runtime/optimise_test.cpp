@@ -10,7 +10,7 @@
 #include "ir/graph.h"
 #include "ir/text.h"
 #include "models/models.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "runtime/random_inputs.h"
 #include "runtime/weight_store.h"
 #include "support/expect_error.h"

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "ir/text.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "support/expect_error.h"
 
 namespace tessera::test::output_request_test {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "ir/graph.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/temporary_folder.h"
 #include "tessera/optimise.h"
 #include "tessera/session.h"

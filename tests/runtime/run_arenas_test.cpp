@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "models/models.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "runtime/random_inputs.h"
 #include "runtime/session_access.h"
 #include "support/expect_error.h"

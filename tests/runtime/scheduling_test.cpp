@@ -12,7 +12,7 @@
 #include "base/philox.h"
 #include "base/thread_pool.h"
 #include "models/models.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "runtime/random_inputs.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"

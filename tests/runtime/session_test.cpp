@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "ir/graph.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "runtime/idle_trimmer.h"
 #include "runtime/memory.h"
 #include "support/random_tensor.h"

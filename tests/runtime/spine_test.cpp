@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "ir/graph.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "runtime/gate.h"
 #include "tessera/session.h"
 

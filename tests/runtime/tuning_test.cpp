@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/cpu_info.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "runtime/tuning_file.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"

@@ -1,7 +1,7 @@
 // Steps of training hold one copy of weights and optimiser state: memory in use is limited to that.
 #include <gtest/gtest.h>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "passes/differentiate.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"

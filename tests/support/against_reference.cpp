@@ -2,7 +2,7 @@
 
 #include "backends/backend_table.h"
 #include "backends/cpu/machine/simd.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
 

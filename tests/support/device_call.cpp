@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
 #include "runtime/weight_store.h"

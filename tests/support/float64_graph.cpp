@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 
 namespace tessera::test {
 

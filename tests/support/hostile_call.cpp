@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "ir/text.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "runtime/evaluate.h"
 #include "support/guarded.h"
 #include "tessera/error.h"

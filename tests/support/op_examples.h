@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "tessera/tensor.h"
 
 namespace tessera::test {

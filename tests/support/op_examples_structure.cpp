@@ -1,7 +1,7 @@
 // Control flow, sequences and optionals.
 #include <memory>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/op_examples.h"
 
 namespace tessera::test {

@@ -10,7 +10,7 @@
 #include "backends/reference/reference_device.h"
 #include "base/error.h"
 #include "ir/text.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "plan/choose_kernel.h"
 #include "runtime/evaluate.h"
 #include "runtime/random_inputs.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/random_graph.h"
 
 namespace tessera::test {

@@ -2,7 +2,7 @@
 
 #include "backends/backend_table.h"
 #include "base/thread_pool.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "runtime/evaluate.h"
 
 namespace tessera::test {

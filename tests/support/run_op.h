@@ -6,7 +6,7 @@
 
 #include "backends/backend.h"
 #include "ir/graph.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "tessera/tensor.h"
 
 namespace tessera::test {

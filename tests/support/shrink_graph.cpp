@@ -5,7 +5,7 @@
 #include <set>
 
 #include "ir/verify.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "support/evaluate_graph.h"
 
 namespace tessera::test {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "support/op_examples.h"
 #include "support/run_op.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "models/models.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "runtime/random_inputs.h"
 #include "support/random_tensor.h"
 #include "tessera/session.h"

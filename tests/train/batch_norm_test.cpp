@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/random_tensor.h"
 #include "support/tolerance.h"
 #include "tessera/session.h"

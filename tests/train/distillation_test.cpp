@@ -7,7 +7,7 @@
 
 #include "io/toml_table.h"
 #include "models/models.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/random_tensor.h"
 #include "tessera/session.h"
 #include "train/training_graph.h"

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/builder.h"
-#include "ops/infer.h"
+#include "ops/core/builder.h"
+#include "ops/core/infer.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"

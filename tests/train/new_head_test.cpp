@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "models/models.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "tessera/session.h"

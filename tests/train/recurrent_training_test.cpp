@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/constant_role.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/random_tensor.h"
 #include "tessera/train.h"
 

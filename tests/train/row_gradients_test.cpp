@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "runtime/random_inputs.h"
 #include "support/random_tensor.h"
 #include "tessera/session.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "train/training_graph.h"
 
 namespace tessera::train::separate_weights_test {

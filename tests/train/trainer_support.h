@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"
 #include "tessera/train.h"

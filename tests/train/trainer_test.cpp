@@ -5,7 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"

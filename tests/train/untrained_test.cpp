@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/constant_role.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "train/training_graph.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <span>
 
-#include "ops/tree_ensemble.h"
+#include "ops/classical/tree_ensemble.h"
 
 namespace tessera::backends::host {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/tree_ensemble.h"
+#include "ops/classical/tree_ensemble.h"
 
 namespace tessera::backends::host {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::backends::host {
 

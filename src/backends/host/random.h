@@ -7,7 +7,7 @@
 #include "backends/backend.h"
 #include "base/philox.h"
 #include "base/run_seed.h"
-#include "ops/random_streams.h"
+#include "ops/values/random_streams.h"
 
 namespace tessera::backends::host {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::backends::host {
 

@@ -1,7 +1,7 @@
 #include "backends/reference/kernels/kernels.h"
 #include "backends/reference/reference_device.h"
-#include "ops/optimiser_step.h"
-#include "ops/row_optimiser_step.h"
+#include "ops/training/optimiser_step.h"
+#include "ops/training/row_optimiser_step.h"
 
 namespace tessera::backends {
 

@@ -8,8 +8,8 @@
 
 #include "backends/backend.h"
 #include "backends/host/numeric.h"
-#include "ops/recurrent.h"
-#include "ops/recurrent_gradient.h"
+#include "ops/recurrent/recurrent.h"
+#include "ops/recurrent/recurrent_gradient.h"
 
 namespace tessera::backends::reference {
 

@@ -9,7 +9,7 @@
 #include "backends/backend.h"
 #include "backends/host/numeric.h"
 #include "base/checked.h"
-#include "ops/window_geometry.h"
+#include "ops/convolutions/window_geometry.h"
 
 namespace tessera::backends::reference {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "cost/profile.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::backends::simulated {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 
 namespace tessera::io {
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "io/onnx/upgrade.h"
 #include "ir/constant_role.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::io {
 

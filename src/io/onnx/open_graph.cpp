@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "ir/constant_role.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "ops/op_table.h"
 
 namespace tessera::io {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "ir/type.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::io {
 

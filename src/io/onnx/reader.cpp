@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "io/onnx/importer.h"
 #include "io/onnx/parsed_model.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 
 namespace tessera::io {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/file_pages.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::io {
 namespace {

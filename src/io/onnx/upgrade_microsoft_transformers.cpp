@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "io/onnx/upgrade_rules.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::io {
 namespace {

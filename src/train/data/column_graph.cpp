@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "ir/inline.h"
-#include "ops/gradient.h"
+#include "ops/core/gradient.h"
 #include "train/data/csv_table.h"
 
 namespace tessera::train {

@@ -9,7 +9,7 @@
 #include "io/onnx/file_form.h"
 #include "io/onnx/model_builder.h"
 #include "ir/text.h"
-#include "ops/infer.h"
+#include "ops/core/infer.h"
 #include "support/expect_error.h"
 
 namespace tessera::test::writer_test {

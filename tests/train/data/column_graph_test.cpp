@@ -7,7 +7,7 @@
 
 #include "io/onnx/reader.h"
 #include "io/onnx/writer.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "tessera/session.h"

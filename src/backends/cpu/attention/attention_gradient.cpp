@@ -5,7 +5,7 @@
 // A task is some queries of one head. It adds up the gradients of its queries in the result, and those of keys and
 // values too where it is the only task of their head; else each task has a part in the scratch memory, and the parts
 // are added in their order. What a task is depends on the shapes alone, so results do not depend on the threads.
-#include "ops/attention_gradient.h"
+#include "ops/attention/attention_gradient.h"
 
 #include <algorithm>
 #include <cmath>

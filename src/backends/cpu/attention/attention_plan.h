@@ -8,7 +8,7 @@
 #include "backends/backend.h"
 #include "backends/cpu/attention/attention_rows.h"
 #include "backends/cpu/element_wise/dropout.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 
 namespace tessera::backends::cpu {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/cpu/classical/kernels.h"
-#include "ops/feature.h"
+#include "ops/classical/feature.h"
 
 namespace tessera::backends::cpu {
 namespace {

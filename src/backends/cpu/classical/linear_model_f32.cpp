@@ -6,7 +6,7 @@
 #include "backends/cpu/classical/kernels.h"
 #include "backends/cpu/classical/label_writer.h"
 #include "backends/host/class_scores.h"
-#include "ops/linear_model.h"
+#include "ops/classical/linear_model.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/classical/linear_model_f32.cpp"

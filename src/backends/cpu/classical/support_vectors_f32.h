@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/linear_model.h"
+#include "ops/classical/linear_model.h"
 
 namespace tessera::backends::cpu {
 

@@ -6,7 +6,7 @@
 #include "backends/cpu/machine/operand_rules.h"
 #include "backends/cpu/products/gemm_f32.h"
 #include "base/checked.h"
-#include "ops/window_geometry.h"
+#include "ops/convolutions/window_geometry.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/machine/operand_rules.h"
-#include "ops/channels_last.h"
+#include "ops/convolutions/channels_last.h"
 
 namespace tessera::backends::cpu {
 

@@ -9,7 +9,7 @@
 #include "backends/cpu/products/epilogue.h"
 #include "backends/cpu/products/window_plan.h"
 #include "backends/cpu/products/windows.h"
-#include "ops/window_geometry.h"
+#include "ops/convolutions/window_geometry.h"
 
 namespace tessera::backends::cpu {
 

@@ -2,7 +2,7 @@
 // lines of each result, which stays in a core's second-level cache. A line is computed once a chunk of the result's
 // lines, and again where chunks meet; where that would be much of a small picture, threads share one stage after the
 // other instead.
-#include "ops/conv_chain.h"
+#include "ops/convolutions/conv_chain.h"
 
 #include <algorithm>
 #include <array>

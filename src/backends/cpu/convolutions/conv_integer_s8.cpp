@@ -7,7 +7,7 @@
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/products/gemm_s8.h"
 #include "base/checked.h"
-#include "ops/window_geometry.h"
+#include "ops/convolutions/window_geometry.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -1,6 +1,6 @@
 // Transposed convolution with the channels last whose data and weights are rounded to bfloat16
-// (ops/rounded_product.h): the gradient of a convolution with respect to its data, and ConvTranspose itself. Each phase
-// (transposed_phases.h) is a product of windows, whose results go to the positions of the phase.
+// (ops/products/rounded_product.h): the gradient of a convolution with respect to its data, and ConvTranspose itself.
+// Each phase (transposed_phases.h) is a product of windows, whose results go to the positions of the phase.
 #include <algorithm>
 #include <cstring>
 

@@ -11,7 +11,7 @@
 #include "backends/cpu/products/indirect_product_f32.h"
 #include "backends/cpu/products/layer_operands.h"
 #include "base/checked.h"
-#include "ops/channels_last.h"
+#include "ops/convolutions/channels_last.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -8,8 +8,8 @@
 #include "backends/cpu/machine/operand_rules.h"
 #include "backends/cpu/products/gemm_f32.h"
 #include "base/checked.h"
-#include "ops/channels_last.h"
-#include "ops/conv_weight_gradient.h"
+#include "ops/convolutions/channels_last.h"
+#include "ops/convolutions/conv_weight_gradient.h"
 
 namespace tessera::backends::cpu {
 namespace {

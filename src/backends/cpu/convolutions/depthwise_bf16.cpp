@@ -1,4 +1,5 @@
-// Depthwise convolution with the channels last whose data and weights are rounded to bfloat16 (ops/rounded_product.h).
+// Depthwise convolution with the channels last whose data and weights are rounded to bfloat16
+// (ops/products/rounded_product.h).
 #include "backends/cpu/convolutions/depthwise_bf16.h"
 
 #include <fmt/format.h>

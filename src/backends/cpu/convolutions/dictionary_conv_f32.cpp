@@ -10,7 +10,7 @@
 #include "backends/cpu/products/epilogue.h"
 #include "backends/cpu/products/gemm_f32.h"
 #include "base/checked.h"
-#include "ops/dictionary_conv.h"
+#include "ops/convolutions/dictionary_conv.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/window_geometry.h"
+#include "ops/convolutions/window_geometry.h"
 
 namespace tessera::backends::cpu {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/window_geometry.h"
+#include "ops/convolutions/window_geometry.h"
 
 namespace tessera::backends::cpu {
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "ops/window_geometry.h"
+#include "ops/convolutions/window_geometry.h"
 
 namespace tessera::backends::cpu {
 

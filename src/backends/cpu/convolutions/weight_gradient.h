@@ -1,5 +1,5 @@
 // The computation behind the kernels for ConvWeightGradient and ChannelsLastConvWeightGradient
-// (ops/conv_weight_gradient.h), over data with the channels last.
+// (ops/convolutions/conv_weight_gradient.h), over data with the channels last.
 #pragma once
 
 #include <memory>

@@ -358,7 +358,7 @@ class Winograd final : public Kernel {
   bool turned_;
   WinogradPlan plan_;
   ActivationPlan activation_;
-  bool rounds_, rounded_data_, rounded_addend_, rounded_result_;  // to bfloat16 (ops/rounded_product.h)
+  bool rounds_, rounded_data_, rounded_addend_, rounded_result_;  // to bfloat16 (ops/products/rounded_product.h)
   bool reads_ahead_ = false;
   std::vector<float> zeros_;
   LayerOperands operands_;

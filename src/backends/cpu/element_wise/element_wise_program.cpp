@@ -2,7 +2,7 @@
 // the first cache goes through every step before the next block is read. Each step is the line of the operator's own
 // kernel, so results are the same bits. What maps one byte to another, however many steps it takes, is looked up in a
 // table of 256.
-#include "ops/element_wise_program.h"
+#include "ops/element_wise/element_wise_program.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
-// The steps of an element-wise program (ops/element_wise_program.h) as its kernel runs them: steps of the program, some
-// of which a table stands for, and where their results lie.
+// The steps of an element-wise program (ops/element_wise/element_wise_program.h) as its kernel runs them: steps of the
+// program, some of which a table stands for, and where their results lie.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "ops/element_wise_program.h"
+#include "ops/element_wise/element_wise_program.h"
 
 namespace tessera::backends::cpu {
 
@@ -28,7 +28,7 @@ struct ProgramStage {
   int operations() const { return table != nullptr ? 1 : step.form->operations; }
 };
 
-// Values are numbered as in ops/element_wise_program.h.
+// Values are numbered as in ops/element_wise/element_wise_program.h.
 struct ProgramStages {
   std::vector<DType> inputs;
   std::vector<ProgramStage> list;

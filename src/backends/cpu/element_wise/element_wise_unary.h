@@ -33,8 +33,8 @@ struct RowActivation {
   void operator()(float* row, std::int64_t count) const { function(row, row, count, parameters); }
 };
 
-// The function of that operator, or of that activation (ops/fused_activation.h), with the values of its parameters;
-// without a function when there is no vectorised one.
+// The function of that operator, or of that activation (ops/element_wise/fused_activation.h), with the values of its
+// parameters; without a function when there is no vectorised one.
 RowActivation row_activation(std::string_view name, std::span<const float> values);
 
 // The entries of the kernel table for operators of one operand: one for each line of element_wise_unary.cpp's tables

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::backends::cpu {
 

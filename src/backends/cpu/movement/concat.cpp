@@ -1,5 +1,5 @@
 // Concat and Split: runs of bytes, from several tensors into one and back.
-#include "ops/concat.h"
+#include "ops/movement/concat.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "backends/cpu/movement/kernels.h"
 #include "backends/cpu/movement/strided_copy.h"
 #include "base/error.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::cpu {
 namespace {

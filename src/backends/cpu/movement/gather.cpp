@@ -1,4 +1,4 @@
-#include "ops/gather.h"
+#include "ops/movement/gather.h"
 
 #include <cstring>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "ops/pad.h"
+#include "ops/movement/pad.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include "backends/cpu/movement/movement.h"
 #include "backends/transient_memory.h"
 #include "base/error.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // Resize over the last two axes, or over the two before the last: nearest for elements of 1 to 8 bytes, linear for
 // float32 and bytes, a row of the result at a time. Where each row and column comes from is worked out when the kernel
 // is made.
-#include "ops/resize.h"
+#include "ops/sampling/resize.h"
 
 #include <algorithm>
 #include <cmath>

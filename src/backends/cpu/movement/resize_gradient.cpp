@@ -1,7 +1,7 @@
 // tessera::ResizeGradient of float32, in every mode: one axis after the other, from the last to the first. Along an
 // axis each position of the result sums the positions that it was spread to, which are listed when the kernel is made;
 // so sums have one order, however rows are spread over threads.
-#include "ops/resize_gradient.h"
+#include "ops/sampling/resize_gradient.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,7 @@
 
 #include "backends/cpu/movement/kernels.h"
 #include "base/checked.h"
-#include "ops/resize.h"
+#include "ops/sampling/resize.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/movement/resize_gradient.cpp"

@@ -9,7 +9,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/movement/movement.h"
-#include "ops/scatter.h"
+#include "ops/movement/scatter.h"
 
 namespace tessera::backends::cpu {
 

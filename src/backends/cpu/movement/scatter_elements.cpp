@@ -5,7 +5,7 @@
 
 #include "backends/cpu/movement/kernels.h"
 #include "backends/cpu/movement/scatter.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // tessera::ScatterRows of float32. The result is cut into blocks of rows; each block is cleared and takes those rows
 // that belong to it, in the order of the indices. So sums have the same bits however the blocks are spread over
 // threads, and every block is in the cache when rows are added to it.
-#include "ops/scatter_rows.h"
+#include "ops/movement/scatter_rows.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include "backends/cpu/movement/movement.h"
 #include "backends/cpu/movement/scatter_rows.h"
 #include "base/checked.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/movement/scatter_rows.cpp"

@@ -1,8 +1,8 @@
-#include "ops/slice.h"
+#include "ops/movement/slice.h"
 
 #include "backends/cpu/movement/kernels.h"
 #include "backends/cpu/movement/movement.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::cpu {
 namespace {

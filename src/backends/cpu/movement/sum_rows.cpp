@@ -1,6 +1,6 @@
 // tessera::SumRows of float32: the indices are sorted, those of one place in their order, and the rows of each place
 // are added up by one thread, so that sums have the same bits for any number of threads.
-#include "ops/sum_rows.h"
+#include "ops/movement/sum_rows.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include "backends/cpu/movement/kernels.h"
 #include "backends/cpu/movement/movement.h"
 #include "backends/cpu/movement/scatter_rows.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/transpose.h"
+#include "ops/movement/transpose.h"
 
 #include "backends/cpu/movement/kernels.h"
 #include "backends/cpu/movement/movement.h"

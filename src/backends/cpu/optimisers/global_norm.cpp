@@ -1,5 +1,5 @@
 // The norm of all tensors of a list together, in float32: squares are summed in double precision, piece by piece.
-#include "ops/global_norm.h"
+#include "ops/training/global_norm.h"
 
 #include <cmath>
 

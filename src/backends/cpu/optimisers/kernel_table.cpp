@@ -1,8 +1,8 @@
 #include "backends/cpu/optimisers/kernel_table.h"
 
 #include "backends/cpu/optimisers/kernels.h"
-#include "ops/optimiser_step.h"
-#include "ops/row_optimiser_step.h"
+#include "ops/training/optimiser_step.h"
+#include "ops/training/row_optimiser_step.h"
 
 namespace tessera::backends::cpu {
 

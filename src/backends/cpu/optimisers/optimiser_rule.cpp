@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ops/optimiser_step.h"
+#include "ops/training/optimiser_step.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/optimisers/optimiser_rule.cpp"

@@ -1,9 +1,9 @@
-// The rules of ops/optimiser_step.h over elements in float32, compiled for each instruction set.
+// The rules of ops/training/optimiser_step.h over elements in float32, compiled for each instruction set.
 #pragma once
 
 #include <cstdint>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::backends::cpu {
 

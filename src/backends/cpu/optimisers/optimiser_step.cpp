@@ -1,7 +1,7 @@
 // One step of an optimiser over all parameters at once, in float32. Each element is read and written once; LARS and
 // LAMB read twice, as they need the norms of each tensor first. The operands of the step that all elements share are
 // computed in double precision.
-#include "ops/optimiser_step.h"
+#include "ops/training/optimiser_step.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,6 +1,6 @@
 // One step of an optimiser over a table of which only some rows have a gradient, in float32. Where the others rest, the
 // step reads and writes only these rows; otherwise it goes over the table once, with a gradient of zero between them.
-#include "ops/row_optimiser_step.h"
+#include "ops/training/row_optimiser_step.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "backends/cpu/optimisers/kernels.h"
 #include "backends/cpu/optimisers/optimiser_rule.h"
 #include "backends/host/numeric.h"
-#include "ops/optimiser_step.h"
+#include "ops/training/optimiser_step.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "backends/cpu/pooling/kernels.h"
 #include "base/error.h"
-#include "ops/pooling_gradient.h"
-#include "ops/window_geometry.h"
+#include "ops/convolutions/window_geometry.h"
+#include "ops/pooling/pooling_gradient.h"
 
 namespace tessera::backends::cpu {
 namespace {

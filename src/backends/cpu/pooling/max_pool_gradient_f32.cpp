@@ -6,8 +6,8 @@
 
 #include "backends/cpu/pooling/kernels.h"
 #include "base/checked.h"
-#include "ops/max_pool_gradient.h"
-#include "ops/window_geometry.h"
+#include "ops/convolutions/window_geometry.h"
+#include "ops/pooling/max_pool_gradient.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/pooling/max_pool_gradient_f32.cpp"

@@ -1,6 +1,6 @@
 #include "backends/cpu/products/epilogue.h"
 
-#include "ops/fused_activation.h"
+#include "ops/element_wise/fused_activation.h"
 
 namespace tessera::backends::cpu {
 

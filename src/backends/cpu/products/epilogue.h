@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backends/cpu/element_wise/element_wise_unary.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::backends::cpu {
 

@@ -1,4 +1,4 @@
-// The product with constant weights whose data and weights are rounded to bfloat16 (ops/rounded_product.h).
+// The product with constant weights whose data and weights are rounded to bfloat16 (ops/products/rounded_product.h).
 #include "backends/cpu/products/kernels.h"
 #include "backends/cpu/products/window_product.h"
 

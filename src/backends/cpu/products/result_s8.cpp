@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/quantised_layers.h"
+#include "ops/quantised/quantised_layers.h"
 
 namespace tessera::backends::cpu {
 namespace {

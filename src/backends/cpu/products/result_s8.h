@@ -1,4 +1,4 @@
-// From sums of integers to the result of a quantised layer (ops/quantised_layers.h).
+// From sums of integers to the result of a quantised layer (ops/quantised/quantised_layers.h).
 #pragma once
 
 #include <string>

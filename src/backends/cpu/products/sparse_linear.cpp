@@ -1,5 +1,5 @@
 // The product of rows with constant weights that are mostly zero: Linear, MatMul and Gemm in float32, and Linear with
-// data and weights rounded to bfloat16 (ops/rounded_product.h), whose sums are float32 too.
+// data and weights rounded to bfloat16 (ops/products/rounded_product.h), whose sums are float32 too.
 #include <algorithm>
 #include <limits>
 
@@ -10,7 +10,7 @@
 #include "backends/cpu/products/sparse_panels.h"
 #include "backends/cpu/products/sparse_weights.h"
 #include "base/half.h"
-#include "ops/linear.h"
+#include "ops/products/linear.h"
 
 namespace tessera::backends::cpu {
 namespace {

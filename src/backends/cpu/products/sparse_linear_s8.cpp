@@ -11,7 +11,7 @@
 #include "backends/cpu/products/kernels.h"
 #include "backends/cpu/products/result_s8.h"
 #include "base/checked.h"
-#include "ops/quantised_layers.h"
+#include "ops/quantised/quantised_layers.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace tessera::backends::cpu {
 

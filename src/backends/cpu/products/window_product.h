@@ -17,7 +17,7 @@ namespace tessera::backends::cpu {
 std::unique_ptr<LineKernel> make_window_product_f32(const ops::NodeView& view, WeightStore& store,
                                                     const WindowLayer& layer, std::string_view packing);
 
-// Data and weights are rounded to bfloat16 (ops/rounded_product.h).
+// Data and weights are rounded to bfloat16 (ops/products/rounded_product.h).
 std::unique_ptr<LineKernel> make_window_product_bf16(const ops::NodeView& view, WeightStore& store,
                                                      const WindowLayer& layer);
 // "" or why no kernel that rounds to bfloat16 takes the layer's operands.

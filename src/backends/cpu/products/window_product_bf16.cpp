@@ -1,5 +1,5 @@
 // Length: one kernel class, whose packing, copies and tiles share its plan.
-// Indirect products of windows whose data and weights are rounded to bfloat16 (ops/rounded_product.h).
+// Indirect products of windows whose data and weights are rounded to bfloat16 (ops/products/rounded_product.h).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -12,7 +12,7 @@
 #include "backends/cpu/products/window_product.h"
 #include "backends/cpu/products/window_sums_s8.h"
 #include "base/checked.h"
-#include "ops/quantised_layers.h"
+#include "ops/quantised/quantised_layers.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "ops/window_geometry.h"
+#include "ops/convolutions/window_geometry.h"
 #include "tessera/tensor.h"
 
 namespace tessera::backends::cpu {

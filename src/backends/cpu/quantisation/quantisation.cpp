@@ -1,6 +1,6 @@
 // Between float32 and 8-bit integers, with one scale a tensor or an index of an axis. Quotients are rounded to float32
 // and then half to even, as the operators' descriptions say: results are those of the reference bit by bit.
-#include "ops/quantisation.h"
+#include "ops/quantised/quantisation.h"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/recurrent.h"
+#include "ops/recurrent/recurrent.h"
 
 namespace tessera::backends::cpu {
 

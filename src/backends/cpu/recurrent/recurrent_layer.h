@@ -18,8 +18,8 @@
 #include "backends/cpu/recurrent/recurrent_sizes.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "ops/recurrent.h"
-#include "ops/recurrent_gradient.h"
+#include "ops/recurrent/recurrent.h"
+#include "ops/recurrent/recurrent_gradient.h"
 
 namespace tessera::backends::cpu {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/checked.h"
-#include "ops/recurrent.h"
+#include "ops/recurrent/recurrent.h"
 
 namespace tessera::backends::cpu {
 

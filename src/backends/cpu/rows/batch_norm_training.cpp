@@ -2,7 +2,7 @@
 // give it; the sums of differences and of their squares say what the exact mean and the squares around it are, and
 // those of all pieces are joined in double precision (Chan, Golub and LeVeque, "Updating formulae", 1979). So the
 // variance keeps its digits where the mean is large.
-#include "ops/batch_norm_training.h"
+#include "ops/rows/batch_norm_training.h"
 
 #include <cmath>
 

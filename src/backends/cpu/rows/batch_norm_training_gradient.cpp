@@ -4,7 +4,7 @@
 
 #include "backends/cpu/rows/batch_norm_channels.h"
 #include "backends/cpu/rows/kernels.h"
-#include "ops/batch_norm_training.h"
+#include "ops/rows/batch_norm_training.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/rows/batch_norm_training_gradient.cpp"

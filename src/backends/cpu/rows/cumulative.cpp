@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "backends/cpu/rows/kernels.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/rows/cumulative.cpp"

@@ -5,14 +5,14 @@
 // Complex input is transformed in float32, real input in double. These are the precisions behind ONNX's test data,
 // whose absolute tolerance (1e-7) is below the noise of a float32 transform, so that the noise itself is part of the
 // answer.
-#include "ops/dft.h"
+#include "ops/rows/dft.h"
 
 #include <cmath>
 #include <numbers>
 
 #include "backends/cpu/rows/kernels.h"
 #include "backends/host/movement.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -1,6 +1,6 @@
 // Gradients of LayerNormalization and RMSNormalization in float32. A row is read from memory once; the sums over rows
 // are taken piece by piece, which depend on the shape alone, and joined in double precision.
-#include "ops/layer_normalisation_gradient.h"
+#include "ops/rows/layer_normalisation_gradient.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // Normalisations of float32. Variances are taken around the mean in a second pass over the row, which is in cache by
 // then.
-#include "ops/normalisation.h"
+#include "ops/rows/normalisation.h"
 
 #include <cmath>
 

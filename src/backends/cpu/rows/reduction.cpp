@@ -1,13 +1,13 @@
 // Reductions of float32 over any axes. Neighbouring axes that are both kept or both reduced count as one; what is left
 // is reduced along rows when the innermost axis goes, and across rows, many columns at a time, when it stays.
-#include "ops/reduction.h"
+#include "ops/rows/reduction.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "backends/cpu/rows/kernels.h"
 #include "backends/cpu/rows/reduction_geometry.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/rows/reduction.cpp"

@@ -1,6 +1,6 @@
 // SkipLayerNormalization, SkipSimplifiedLayerNormalization and EmbedLayerNormalization of float32: each row is summed,
 // measured and normalised while it is in the first cache; rows of embeddings are read from their tables.
-#include "ops/skip_normalisation.h"
+#include "ops/rows/skip_normalisation.h"
 
 #include <cmath>
 

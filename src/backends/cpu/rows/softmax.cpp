@@ -1,5 +1,5 @@
 // Softmax and LogSoftmax of float32 along any axis: lines that are contiguous are vectorised along, others across.
-#include "ops/softmax.h"
+#include "ops/rows/softmax.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // Cross-entropy of softmax and its gradient in float32: the classes of a sample as a row, or those of neighbouring
 // positions side by side in vectors.
-#include "ops/softmax_cross_entropy.h"
+#include "ops/training/softmax_cross_entropy.h"
 
 #include <algorithm>
 #include <cmath>

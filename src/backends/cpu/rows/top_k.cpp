@@ -6,7 +6,7 @@
 
 #include "backends/cpu/rows/kernels.h"
 #include "base/error.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/rows/top_k.cpp"

@@ -11,8 +11,8 @@
 #include "backends/cpu/element_wise/independent_elements.h"
 #include "backends/cpu/rows/kernels.h"
 #include "backends/cpu/rows/reduction_geometry.h"
-#include "ops/reduction.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
+#include "ops/rows/reduction.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/rows/typed_reduction.cpp"

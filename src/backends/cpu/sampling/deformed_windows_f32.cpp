@@ -4,7 +4,7 @@
 
 #include "backends/cpu/sampling/kernels.h"
 #include "backends/cpu/sampling/sample_block.h"
-#include "ops/window_geometry.h"
+#include "ops/convolutions/window_geometry.h"
 
 namespace tessera::backends::cpu {
 namespace {

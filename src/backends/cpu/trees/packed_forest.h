@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/tree_ensemble.h"
+#include "ops/classical/tree_ensemble.h"
 
 namespace tessera::backends::cpu {
 

@@ -1,5 +1,5 @@
 // Decision forests: blocks of rows in parallel, each through all trees, many rows or many trees at once.
-#include "ops/tree_ensemble.h"
+#include "ops/classical/tree_ensemble.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-#include "ops/attention_gradient.h"
+#include "ops/attention/attention_gradient.h"
 
 #include <cmath>
 
@@ -6,7 +6,7 @@
 #include "backends/host/numeric.h"
 #include "backends/host/random.h"
 #include "backends/reference/kernels/attention_mask.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 
 namespace tessera::backends::reference {
 

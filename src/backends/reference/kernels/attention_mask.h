@@ -7,7 +7,7 @@
 
 #include "backends/backend.h"
 #include "backends/host/numeric.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 
 namespace tessera::backends::reference {
 

@@ -1,4 +1,4 @@
-#include "ops/batch_norm_training.h"
+#include "ops/rows/batch_norm_training.h"
 
 #include <cmath>
 

@@ -1,11 +1,11 @@
-#include "ops/col2im.h"
+#include "ops/convolutions/col2im.h"
 
 #include <complex>
 
 #include "backends/backend.h"
 #include "backends/host/movement.h"
 #include "backends/host/numeric.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

@@ -1,9 +1,9 @@
-#include "ops/concat.h"
+#include "ops/movement/concat.h"
 
 #include "backends/backend.h"
 #include "backends/host/movement.h"
 #include "base/error.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

@@ -1,7 +1,7 @@
 #include "backends/backend.h"
 #include "backends/host/numeric.h"
 #include "backends/reference/lines.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

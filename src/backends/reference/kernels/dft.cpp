@@ -1,4 +1,4 @@
-#include "ops/dft.h"
+#include "ops/rows/dft.h"
 
 #include <complex>
 #include <numbers>
@@ -6,7 +6,7 @@
 #include "backends/backend.h"
 #include "backends/host/movement.h"
 #include "backends/host/numeric.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

@@ -1,4 +1,4 @@
-#include "ops/einsum.h"
+#include "ops/products/einsum.h"
 
 #include <type_traits>
 

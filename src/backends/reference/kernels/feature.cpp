@@ -1,4 +1,4 @@
-#include "ops/feature.h"
+#include "ops/classical/feature.h"
 
 #include <cmath>
 #include <map>
@@ -7,7 +7,7 @@
 #include "backends/host/movement.h"
 #include "backends/host/numeric.h"
 #include "backends/reference/index.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

@@ -1,10 +1,10 @@
-#include "ops/gather.h"
+#include "ops/movement/gather.h"
 
 #include "backends/backend.h"
 #include "backends/host/movement.h"
 #include "backends/host/numeric.h"
 #include "backends/reference/index.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

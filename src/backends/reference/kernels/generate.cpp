@@ -1,4 +1,4 @@
-#include "ops/generate.h"
+#include "ops/values/generate.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "backends/host/movement.h"
 #include "backends/host/numeric.h"
 #include "base/error.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

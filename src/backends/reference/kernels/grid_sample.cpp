@@ -1,4 +1,4 @@
-#include "ops/grid_sample.h"
+#include "ops/sampling/grid_sample.h"
 
 #include <algorithm>
 #include <complex>
@@ -8,7 +8,7 @@
 #include "backends/host/movement.h"
 #include "backends/host/numeric.h"
 #include "base/error.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

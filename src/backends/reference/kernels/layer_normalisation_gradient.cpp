@@ -1,4 +1,4 @@
-#include "ops/layer_normalisation_gradient.h"
+#include "ops/rows/layer_normalisation_gradient.h"
 
 #include <cmath>
 

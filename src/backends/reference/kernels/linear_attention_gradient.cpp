@@ -12,7 +12,8 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-// The operands of a call and the gradients of its operands; names as in ops/linear_attention.cpp. Empty: absent.
+// The operands of a call and the gradients of its operands; names as in ops/attention/linear_attention.cpp. Empty:
+// absent.
 struct Call {
   Doubles q, k, v, past, decay, beta, dy, dstate;
   Doubles dq, dk, dv, dpast, ddecay, dbeta;

@@ -1,4 +1,4 @@
-#include "ops/linear_model.h"
+#include "ops/classical/linear_model.h"
 
 #include "backends/backend.h"
 #include "backends/host/numeric.h"

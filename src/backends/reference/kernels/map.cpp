@@ -1,4 +1,4 @@
-#include "ops/map.h"
+#include "ops/values/map.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,9 +1,9 @@
-#include "ops/max_pool_gradient.h"
+#include "ops/pooling/max_pool_gradient.h"
 
 #include "backends/host/numeric.h"
 #include "backends/reference/kernels/kernels.h"
 #include "backends/reference/window_loops.h"
-#include "ops/channels_last.h"
+#include "ops/convolutions/channels_last.h"
 
 namespace tessera::backends::reference {
 

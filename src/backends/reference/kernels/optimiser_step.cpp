@@ -1,11 +1,11 @@
-#include "ops/optimiser_step.h"
+#include "ops/training/optimiser_step.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "backends/host/numeric.h"
 #include "backends/reference/kernels/kernels.h"
-#include "ops/row_optimiser_step.h"
+#include "ops/training/row_optimiser_step.h"
 
 namespace tessera::backends::reference {
 

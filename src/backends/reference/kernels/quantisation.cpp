@@ -1,4 +1,4 @@
-#include "ops/quantisation.h"
+#include "ops/quantised/quantisation.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "ops/recurrent_gradient.h"
+#include "ops/recurrent/recurrent_gradient.h"
 
 #include "backends/reference/recurrence.h"
 

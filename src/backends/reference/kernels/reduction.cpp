@@ -1,4 +1,4 @@
-#include "ops/reduction.h"
+#include "ops/rows/reduction.h"
 
 #include <cmath>
 #include <limits>
@@ -7,7 +7,7 @@
 #include "backends/backend.h"
 #include "backends/reference/broadcast.h"
 #include "backends/transient_memory.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/region.h"
+#include "ops/sampling/region.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "backends/host/numeric.h"
 #include "backends/host/roi_region.h"
 #include "base/error.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

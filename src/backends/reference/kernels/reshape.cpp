@@ -1,10 +1,10 @@
-#include "ops/reshape.h"
+#include "ops/movement/reshape.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "backends/backend.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 namespace {

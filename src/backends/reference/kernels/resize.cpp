@@ -1,4 +1,4 @@
-#include "ops/resize.h"
+#include "ops/sampling/resize.h"
 
 #include <algorithm>
 #include <cmath>

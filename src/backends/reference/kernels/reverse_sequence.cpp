@@ -1,7 +1,7 @@
 #include "backends/backend.h"
 #include "backends/host/movement.h"
 #include "base/error.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

@@ -1,4 +1,4 @@
-#include "ops/rotary_embedding.h"
+#include "ops/attention/rotary_embedding.h"
 
 #include "backends/backend.h"
 #include "backends/host/numeric.h"

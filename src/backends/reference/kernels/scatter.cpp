@@ -1,4 +1,4 @@
-#include "ops/scatter.h"
+#include "ops/movement/scatter.h"
 
 #include <cmath>
 #include <complex>
@@ -7,8 +7,8 @@
 #include "backends/host/movement.h"
 #include "backends/host/numeric.h"
 #include "backends/reference/index.h"
-#include "ops/scatter_rows.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
+#include "ops/movement/scatter_rows.h"
 
 namespace tessera::backends::reference {
 

@@ -7,7 +7,7 @@
 #include "backends/host/movement.h"
 #include "backends/host/numeric.h"
 #include "base/error.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

@@ -1,11 +1,11 @@
-#include "ops/sequence.h"
+#include "ops/values/sequence.h"
 
 #include "backends/backend.h"
 #include "backends/host/movement.h"
 #include "backends/reference/index.h"
-#include "ops/concat.h"
-#include "ops/reshape.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
+#include "ops/movement/concat.h"
+#include "ops/movement/reshape.h"
 
 namespace tessera::backends::reference {
 

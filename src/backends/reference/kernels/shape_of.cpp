@@ -1,4 +1,4 @@
-#include "ops/shape_of.h"
+#include "ops/values/shape_of.h"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
-#include "ops/slice.h"
+#include "ops/movement/slice.h"
 
 #include "backends/backend.h"
 #include "backends/host/movement.h"
 #include "backends/host/numeric.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

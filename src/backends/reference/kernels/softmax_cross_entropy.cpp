@@ -1,11 +1,11 @@
-#include "ops/softmax_cross_entropy.h"
+#include "ops/training/softmax_cross_entropy.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "backends/host/numeric.h"
 #include "backends/reference/kernels/kernels.h"
-#include "ops/optimiser_step.h"
+#include "ops/training/optimiser_step.h"
 
 namespace tessera::backends::reference {
 

@@ -1,4 +1,4 @@
-#include "ops/string.h"
+#include "ops/values/string.h"
 
 #include <locale.h>
 #include <re2/re2.h>

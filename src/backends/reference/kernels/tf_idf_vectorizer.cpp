@@ -1,11 +1,11 @@
-#include "ops/tf_idf_vectorizer.h"
+#include "ops/classical/tf_idf_vectorizer.h"
 
 #include <algorithm>
 #include <map>
 #include <memory>
 
 #include "backends/backend.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 namespace {

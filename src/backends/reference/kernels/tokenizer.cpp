@@ -1,4 +1,4 @@
-#include "ops/tokenizer.h"
+#include "ops/values/tokenizer.h"
 
 #include <re2/re2.h>
 

@@ -1,4 +1,4 @@
-#include "ops/transpose.h"
+#include "ops/movement/transpose.h"
 
 #include "backends/backend.h"
 #include "backends/host/movement.h"

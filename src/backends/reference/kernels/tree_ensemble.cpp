@@ -1,4 +1,4 @@
-#include "ops/tree_ensemble.h"
+#include "ops/classical/tree_ensemble.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 
 #include "backends/backend.h"
 #include "backends/host/movement.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

@@ -1,4 +1,4 @@
-#include "ops/window.h"
+#include "ops/values/window.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "backends/backend.h"
 #include "backends/host/numeric.h"
 #include "base/error.h"
-#include "ops/shape_arguments.h"
+#include "ops/core/shape_arguments.h"
 
 namespace tessera::backends::reference {
 

@@ -1,4 +1,4 @@
-#include "ops/channels_last.h"
+#include "ops/convolutions/channels_last.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Chains of convolutions by bands of lines, in float32, in bfloat16 and in both: the same bits as the convolutions one
 // after the other, for every instruction set and any number of threads, and what the reference gives.
-#include "ops/conv_chain.h"
+#include "ops/convolutions/conv_chain.h"
 
 #include <gtest/gtest.h>
 

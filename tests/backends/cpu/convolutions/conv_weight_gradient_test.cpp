@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/machine/simd.h"
-#include "ops/channels_last.h"
+#include "ops/convolutions/channels_last.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 #include "support/run_op.h"

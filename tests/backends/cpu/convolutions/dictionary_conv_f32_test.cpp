@@ -7,7 +7,7 @@
 
 #include "backends/cpu/convolutions/lookup_strip_f32.h"
 #include "backends/cpu/convolutions/response_planes.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 #include "tessera/session.h"

@@ -6,7 +6,7 @@
 
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/window_plan.h"
-#include "ops/channels_last.h"
+#include "ops/convolutions/channels_last.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 #include "support/run_op.h"

@@ -1,7 +1,7 @@
 // Convolutions with the channels last whose weights and bias are variables.
 #include <gtest/gtest.h>
 
-#include "ops/channels_last.h"
+#include "ops/convolutions/channels_last.h"
 #include "support/random_tensor.h"
 #include "support/variable_operands.h"
 

@@ -1,5 +1,5 @@
 // Random programs of element-wise steps against the reference, which runs them operator by operator.
-#include "ops/element_wise_program.h"
+#include "ops/element_wise/element_wise_program.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ops/resize_gradient.h"
+#include "ops/sampling/resize_gradient.h"
 
 #include <gtest/gtest.h>
 

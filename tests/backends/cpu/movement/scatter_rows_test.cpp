@@ -1,4 +1,4 @@
-#include "ops/scatter_rows.h"
+#include "ops/movement/scatter_rows.h"
 
 #include <gtest/gtest.h>
 

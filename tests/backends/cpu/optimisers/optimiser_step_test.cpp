@@ -1,4 +1,4 @@
-#include "ops/optimiser_step.h"
+#include "ops/training/optimiser_step.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ops/row_optimiser_step.h"
+#include "ops/training/row_optimiser_step.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "ops/pooling_gradient.h"
+#include "ops/pooling/pooling_gradient.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 #include "support/run_op.h"

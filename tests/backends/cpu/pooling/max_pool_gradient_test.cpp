@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ops/channels_last.h"
+#include "ops/convolutions/channels_last.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "backends/cpu/products/sparse_weights.h"
-#include "ops/linear.h"
+#include "ops/products/linear.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 

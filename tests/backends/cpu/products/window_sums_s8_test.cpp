@@ -11,7 +11,7 @@
 
 #include "backends/cpu/machine/large_operands.h"
 #include "backends/cpu/machine/simd.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "passes/pass.h"
 #include "support/pass_context.h"
 #include "support/random_tensor.h"

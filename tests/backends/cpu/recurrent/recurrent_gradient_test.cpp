@@ -1,10 +1,10 @@
-#include "ops/recurrent_gradient.h"
+#include "ops/recurrent/recurrent_gradient.h"
 
 #include <gtest/gtest.h>
 
 #include "backends/cpu/machine/simd.h"
 #include "ops/op_table.h"
-#include "ops/recurrent.h"
+#include "ops/recurrent/recurrent.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 

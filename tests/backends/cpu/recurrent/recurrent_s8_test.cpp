@@ -6,7 +6,7 @@
 
 #include "backends/cpu/machine/simd.h"
 #include "ir/graph.h"
-#include "ops/builder.h"
+#include "ops/core/builder.h"
 #include "support/random_tensor.h"
 #include "tessera/session.h"
 

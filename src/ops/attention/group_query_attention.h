@@ -1,0 +1,11 @@
+// GroupQueryAttention of com.microsoft: attention of grouped heads (arXiv:2305.13245) over a cache, as generating
+// models use it. Schema: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+#pragma once
+
+#include "ops/core/op.h"
+
+namespace tessera::ops {
+
+extern const OpDef group_query_attention;
+
+}  // namespace tessera::ops

@@ -1,0 +1,20 @@
+// Concat and Split: joining tensors along an axis, and cutting one.
+#pragma once
+
+#include "ops/core/op.h"
+
+namespace tessera::ops {
+
+extern const OpDef concat;
+extern const OpDef split;
+
+// Dimensions of tensors joined along `axis` (already in [0, rank)); throws Error(invalid_model) where the others
+// differ.
+ir::Dims concat_dims(std::span<const ir::Dims> inputs, std::int64_t axis);
+// Parts of `dim` in `count` pieces, the last one smaller when it does not divide; throws Error(invalid_model) when it
+// cannot.
+std::vector<std::int64_t> split_evenly(std::int64_t dim, std::int64_t count);
+// Throws Error(invalid_model) unless the sizes are >= 0 and add up to `dim`.
+void check_split(std::span<const std::int64_t> sizes, std::int64_t dim);
+
+}  // namespace tessera::ops

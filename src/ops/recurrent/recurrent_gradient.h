@@ -1,0 +1,35 @@
+// Recurrent layers through time: LSTM and GRU that keep what their gates were, and the gradients of RNN, GRU and LSTM
+// that are computed from it.
+#pragma once
+
+#include "ops/core/op.h"
+
+namespace tessera::ops {
+
+extern const OpDef lstm_with_gates;
+extern const OpDef gru_with_gates;
+extern const OpDef rnn_gradient;
+extern const OpDef gru_gradient;
+extern const OpDef lstm_gradient;
+
+// Values of `hidden` elements each that a step keeps in output `gates`: 5 of LSTMWithGates, 4 of GRUWithGates, 0 of
+// others. The first ones are the gates in the order of W's rows, after their activations. Behind them come, of an LSTM,
+// the cell state, and of a GRU what R of the hidden gate gives (its bias included) with linear_before_reset, and what
+// it takes (r ⊙ H') without.
+std::int64_t kept_gates(const OpDef& op);
+
+// Of RNN, GRU, LSTM and the two above: gives the forward node the outputs that its gradient reads and builds the
+// gradient. Throws Error(unsupported) for activations other than the default (an RNN may have Relu), clip and
+// input_forget.
+void recurrent_gradient(GradientContext& context);
+
+// Where the gradient operators have their inputs: behind the operands of the layer, which stand at their places. Absent
+// gradients are zero.
+struct RecurrentGradientInputs {
+  std::size_t operands;   // of the layer: X, W, R, B, sequence_lens, initial_h and of an LSTM initial_c and P
+  std::size_t y, dy, dh;  // Y and the gradients of Y and Y_h
+  std::size_t gates, dc;  // GRU and LSTM: gates; LSTM: the gradient of Y_c; else behind the last input
+};
+RecurrentGradientInputs recurrent_gradient_inputs(const OpDef& op);
+
+}  // namespace tessera::ops

@@ -1,0 +1,13 @@
+// Compress, NonZero, Unique, TopK: choosing elements by their values.
+#pragma once
+
+#include "ops/core/op.h"
+
+namespace tessera::ops {
+
+extern const OpDef compress;
+extern const OpDef non_zero;
+extern const OpDef unique;
+extern const OpDef top_k;
+
+}  // namespace tessera::ops

@@ -1,0 +1,111 @@
+#include "ops/training/optimiser_step.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace tessera::ops {
+namespace {
+
+using ir::AttributeKind;
+
+constexpr TypeSet kReal{DType::f32, DType::f64};
+
+void check_scalar(InferContext& context, std::size_t input) {
+  const ir::Dims* dims = context.dims(input);
+  context.check(dims == nullptr || dims->empty(), "'{}' has shape {}, expected a scalar",
+                context.op().inputs[input].name, dims != nullptr ? to_string(*dims) : "");
+}
+
+void infer_step(InferContext& context) {
+  for (std::size_t input = 0; input < kOptimiserScalars; ++input) check_scalar(context, input);
+  const std::string& algorithm = context.text("algorithm");
+  const bool known = algorithm == "sgd" || algorithm == "adam" || algorithm == "adamw" || algorithm == "adagrad" ||
+                     algorithm == "lars" || algorithm == "lamb";
+  context.check(known, "algorithm is '{}', expected sgd, adam, adamw, adagrad, lars or lamb", algorithm);
+  const std::size_t tensors = context.input_count() - kOptimiserScalars;
+  const std::size_t groups = 2 + optimiser_states(context);
+  context.check(tensors > 0 && tensors % groups == 0, "{} tensors are given, expected {} for each parameter", tensors,
+                groups);
+  const std::size_t count = tensors / groups;
+  const std::size_t decays = context.has_attribute("weight_decays") ? context.reals("weight_decays").size() : 0;
+  context.check(decays == 0 || decays == count, "{} weight decays are given for {} parameters", decays, count);
+  for (std::size_t i = 0; i < tensors; ++i) {
+    const ir::ValueType &type = context.input(kOptimiserScalars + i),
+                        &parameter = context.input(kOptimiserScalars + i % count);
+    bool fits = type.dtype == parameter.dtype;
+    if (type.dims && parameter.dims) {
+      fits = fits && type.dims->size() == parameter.dims->size();
+      for (std::size_t axis = 0; fits && axis < type.dims->size(); ++axis)
+        fits = (*type.dims)[axis].may_equal((*parameter.dims)[axis]);
+    }
+    context.check(fits, "input {} is {}, expected {}", kOptimiserScalars + i, to_string(type), to_string(parameter));
+  }
+  for (std::size_t i = 0; i < (groups - 1) * count; ++i)
+    context.set_output(i, context.input(kOptimiserScalars + i % count));
+}
+
+double step_operations(const NodeView& view) {
+  const std::size_t groups = 2 + optimiser_states(view);
+  const std::size_t count = (view.input_count() - kOptimiserScalars) / groups;
+  double elements = 0;
+  for (std::size_t i = 0; i < count; ++i) elements += static_cast<double>(view.input(kOptimiserScalars + i).elements());
+  const std::string& algorithm = view.text("algorithm");
+  const double per_element = algorithm == "sgd" ? 5 : algorithm == "lamb" ? 20 : algorithm == "lars" ? 11 : 14;
+  return elements * per_element;
+}
+
+AttributeSpec real(std::string_view name, float value) {
+  return {name, AttributeKind::real, ir::Attribute(value)};
+}
+
+}  // namespace
+
+std::size_t optimiser_states(const AttributeReader& reader) {
+  const std::string& algorithm = reader.text("algorithm");
+  if (algorithm == "sgd") return reader.real("momentum") != 0 ? 1 : 0;
+  return algorithm == "adagrad" || algorithm == "lars" ? 1 : 2;
+}
+
+bool optimiser_updates_in_place(const ir::Node& node, std::size_t output, std::size_t input) {
+  const std::size_t groups = 2 + optimiser_states({node, optimiser_step});
+  const std::size_t count = (node.inputs.size() - kOptimiserScalars) / groups;
+  // A state is one group further in the inputs than in the outputs, because of the gradients between.
+  return input == kOptimiserScalars + output + (output < count ? 0 : count);
+}
+
+double decimal(float attribute) {
+  const std::string digits = fmt::format("{}", attribute);
+  double number = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return number;
+}
+
+std::vector<AttributeSpec> optimiser_attributes(AttributeSpec decay) {
+  return {{"algorithm", AttributeKind::text, std::nullopt, true},
+          real("momentum", 0),
+          {"nesterov", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+          real("beta1", 0.9f),
+          real("beta2", 0.999f),
+          real("epsilon", 1e-8f),
+          real("rate_decay", 0),
+          real("trust", 0.001f),
+          std::move(decay)};
+}
+
+const OpDef optimiser_step{
+    .name = "tessera::OptimiserStep",
+    .since = 1,
+    .inputs = {{"rate", kReal},
+               {"count", types::i64},
+               {"gradient_scale", kReal},
+               {"apply", types::boolean},
+               {"tensors", kReal, "", variadic}},
+    .outputs = {{"updated", kReal, "", variadic}},
+    // A weight decay for each parameter; none where they are absent.
+    .attributes = optimiser_attributes({"weight_decays", AttributeKind::reals}),
+    .infer = infer_step,
+    .operations = step_operations,
+};
+
+}  // namespace tessera::ops

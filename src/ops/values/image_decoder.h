@@ -1,0 +1,10 @@
+// ImageDecoder: the bytes of a picture file to pixels.
+#pragma once
+
+#include "ops/core/op.h"
+
+namespace tessera::ops {
+
+extern const OpDef image_decoder;
+
+}  // namespace tessera::ops
