@@ -5,7 +5,7 @@
 #include "backends/backend.h"
 #include "backends/host/numeric.h"
 #include "backends/host/random.h"
-#include "backends/reference/kernels/attention_mask.h"
+#include "backends/reference/kernels/attention/attention_mask.h"
 #include "ops/attention/attention.h"
 
 namespace tessera::backends::reference {
