@@ -10,9 +10,9 @@
 #include "ir/overridable.h"
 #include "ir/verify.h"
 #include "ops/values/random_streams.h"
-#include "passes/branches.h"
-#include "passes/decompose_composites.h"
 #include "passes/pass_memory.h"
+#include "passes/patterns/branches.h"
+#include "passes/simplify/decompose_composites.h"
 
 namespace tessera::passes {
 namespace {

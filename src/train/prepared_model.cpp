@@ -4,7 +4,7 @@
 #include <string>
 
 #include "passes/pass.h"
-#include "passes/unpack_sequences.h"
+#include "passes/simplify/unpack_sequences.h"
 #include "train/lift_weights.h"
 #include "train/modes.h"
 #include "train/untrained.h"

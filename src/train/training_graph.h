@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "passes/recompute.h"
+#include "passes/training/recompute.h"
 #include "train/distillation.h"
 #include "train/losses.h"
 
@@ -37,10 +37,11 @@ struct TrainingGraphOptions {
   BatchNorm batch_norm = BatchNorm::train;
   OptimiserOptions optimiser;
   LossScaleOptions loss_scale;
-  DType precision = DType::f32;      // what products multiply in, see train/mixed_precision.h
-  std::int64_t accumulate = 1;       // gradients of so many runs are averaged for one update
-  double average_decay = 0;          // above 0: an exponential moving average of each parameter is kept
-  std::int64_t recompute_bytes = 0;  // above 0: see passes/recompute.h; needs a model whose shapes are all known
+  DType precision = DType::f32;  // what products multiply in, see train/mixed_precision.h
+  std::int64_t accumulate = 1;   // gradients of so many runs are averaged for one update
+  double average_decay = 0;      // above 0: an exponential moving average of each parameter is kept
+  std::int64_t recompute_bytes =
+      0;  // above 0: see passes/training/recompute.h; needs a model whose shapes are all known
   // Makes one node of attention that the model spells out, whose gradient stores no scores, where `precision` is f32.
   bool fuse_attention = true;
   bool mixup = false;                       // the target comes as TARGET, TARGET_mixed and mix

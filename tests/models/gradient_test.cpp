@@ -6,7 +6,7 @@
 
 #include "models/models.h"
 #include "ops/core/builder.h"
-#include "passes/differentiate.h"
+#include "passes/training/differentiate.h"
 #include "runtime/random_inputs.h"
 #include "support/expect_error.h"
 #include "support/float64_graph.h"

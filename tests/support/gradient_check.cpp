@@ -6,7 +6,7 @@
 
 #include "backends/host/numeric.h"
 #include "ops/core/builder.h"
-#include "passes/differentiate.h"
+#include "passes/training/differentiate.h"
 #include "support/random_tensor.h"
 #include "tessera/session.h"
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "passes/differentiate.h"
+#include "passes/training/differentiate.h"
 #include "support/evaluate_graph.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"

@@ -1,5 +1,5 @@
-// Convolution and pooling of data with the channels last, [N, spatial..., C]. Not ONNX: passes/channels_last.cpp makes
-// them of ONNX's operators, for devices that are faster with this layout, and they decompose into those between
+// Convolution and pooling of data with the channels last, [N, spatial..., C]. Not ONNX: passes/layout/channels_last.cpp
+// makes them of ONNX's operators, for devices that are faster with this layout, and they decompose into those between
 // transposes.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Convolutions with the channels last that follow each other, as one node, so that a device may compute a few lines of
-// each at a time. Not ONNX: passes/chain_convolutions.cpp makes it, and it decomposes into the convolutions again.
+// each at a time. Not ONNX: passes/fuse/chain_convolutions.cpp makes it, and it decomposes into the convolutions again.
 #pragma once
 
 #include <array>

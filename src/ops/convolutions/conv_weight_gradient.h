@@ -1,5 +1,5 @@
 // The gradient of a convolution with respect to its weights. Not ONNX: gradients of Conv and ConvTranspose are made of
-// it, and passes/channels_last.cpp brings it to data with the channels last.
+// it, and passes/layout/channels_last.cpp brings it to data with the channels last.
 #pragma once
 
 #include "ops/core/op.h"

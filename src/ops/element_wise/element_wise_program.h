@@ -1,5 +1,5 @@
 // Chains and small graphs of element-wise operators as one node, computed in one loop over its elements. Not ONNX:
-// passes/fuse_element_wise.cpp makes it, and it decomposes into the operators again.
+// passes/fuse/fuse_element_wise.cpp makes it, and it decomposes into the operators again.
 #pragma once
 
 #include <array>

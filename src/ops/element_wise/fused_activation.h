@@ -37,8 +37,8 @@ std::optional<FusedActivation> fused_activation_of(const ir::Graph& graph, const
 // Names of the activation's parameters, in order; throws Error(invalid_model) for an activation that is not known.
 std::span<const std::string_view> activation_parameters(std::string_view activation);
 
-// Attributes of the operators that end with one: "activation" and "activation_params". passes/fuse_epilogues.cpp gives
-// them to operators of Tessera's own that have them, and a sum behind those to their input Z, if they have one.
+// Attributes of the operators that end with one: "activation" and "activation_params". passes/fuse/fuse_epilogues.cpp
+// gives them to operators of Tessera's own that have them, and a sum behind those to their input Z, if they have one.
 std::vector<AttributeSpec> activation_attributes();
 // Values of the parameters, as the node gives them; empty without an activation.
 std::vector<float> activation_params(const AttributeReader& reader);

@@ -7,6 +7,6 @@
 namespace tessera::ops {
 
 extern const OpDef fused_matmul, fused_gemm;
-extern const OpDef transposed_matmul;  // "tessera::TransposedMatMul": passes/absorb_transposes.cpp makes it
+extern const OpDef transposed_matmul;  // "tessera::TransposedMatMul": passes/layout/absorb_transposes.cpp makes it
 
 }  // namespace tessera::ops

@@ -1,4 +1,5 @@
-// The product with a matrix and what usually follows it, as one operator. Not ONNX: passes/fuse_epilogues.cpp makes it.
+// The product with a matrix and what usually follows it, as one operator. Not ONNX: passes/fuse/fuse_epilogues.cpp
+// makes it.
 #pragma once
 
 #include "ops/core/op.h"

@@ -1,5 +1,6 @@
-// Convolution and product of 8-bit data with 8-bit weights, computed in integers. Not ONNX: passes/lower_quantised.cpp
-// makes them of the operators between DequantizeLinear and QuantizeLinear, and they decompose into those again.
+// Convolution and product of 8-bit data with 8-bit weights, computed in integers. Not ONNX:
+// passes/precision/lower_quantised.cpp makes them of the operators between DequantizeLinear and QuantizeLinear, and
+// they decompose into those again.
 #pragma once
 
 #include "ops/core/op.h"

@@ -111,7 +111,8 @@ std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, c
       [&](std::size_t i) { return dequantised(i, inputs[i]); });
 }
 
-// The schema says i32 for both; passes/fuse_embeddings.cpp makes the first one of what ONNX looks up by i64 as well.
+// The schema says i32 for both; passes/fuse/fuse_embeddings.cpp makes the first one of what ONNX looks up by i64 as
+// well.
 constexpr TypeSet kInteger{DType::i32}, kTokens{DType::i32, DType::i64}, kBytes{DType::u8, DType::i8},
     kScale{DType::f32, DType::f16, DType::bf16};
 

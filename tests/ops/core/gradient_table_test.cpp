@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "ops/core/builder.h"
 #include "ops/op_table.h"
-#include "passes/differentiate.h"
-#include "passes/differentiate_control_flow.h"
+#include "passes/training/differentiate.h"
+#include "passes/training/differentiate_control_flow.h"
 #include "support/typed_example.h"
 
 namespace tessera::test::gradient_table_test {

@@ -7,7 +7,7 @@
 
 #include "ops/core/builder.h"
 #include "ops/op_table.h"
-#include "passes/differentiate.h"
+#include "passes/training/differentiate.h"
 #include "support/gradient_cases.h"
 #include "support/tolerance.h"
 #include "tessera/session.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/core/builder.h"
-#include "passes/differentiate.h"
+#include "passes/training/differentiate.h"
 #include "support/expect_error.h"
 #include "support/run_op.h"
 

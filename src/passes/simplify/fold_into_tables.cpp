@@ -1,0 +1,114 @@
+// Element-wise operators behind a Gather of constant rows happen to the rows, before the program runs: where the table
+// is no larger than what is gathered from it, and nothing else reads it.
+#include <algorithm>
+#include <set>
+
+#include "ops/core/infer.h"
+#include "ops/op_table.h"
+#include "passes/find.h"
+#include "passes/pass.h"
+#include "passes/replacements.h"
+#include "passes/simplify/fold_constants.h"
+
+namespace tessera::passes {
+namespace {
+
+using ir::NodeId;
+using ir::ValueId;
+
+class TableFolder {
+ public:
+  explicit TableFolder(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
+
+  // Whether anything changed.
+  bool run() {
+    const std::vector<NodeId> order = graph_.order();
+    for (const NodeId id : order) fold(id);
+    if (tables_.empty()) return false;
+    graph_.sort_topologically();
+    graph_.remove_dead_and_compact();
+    return true;
+  }
+  ir::Graph take() { return std::move(graph_); }
+
+ private:
+  void fold(NodeId id) {
+    const ir::Node node = graph_.node(id);
+    if (!is_element_wise(node)) return;
+    const bool of_two = node.inputs.size() == 2;
+    for (std::size_t i = 0; i < (of_two ? 2U : 1U); ++i) {
+      const ir::Node* gather = producer_of(graph_, node.inputs[i], "Gather");
+      if (gather == nullptr || !is_private_table(*gather) || !is_used_once(node.inputs[i])) continue;
+      std::vector<ValueId> inputs = node.inputs;
+      inputs[i] = gather->inputs[0];
+      if (of_two && !(inputs[1 - i] = row(inputs[1 - i], node.inputs[i], *dims_of(graph_, inputs[i]))).valid())
+        continue;
+      const ValueId indices = gather->inputs[1], table = graph_.add_op(node.op, inputs, node.attributes);
+      ops::infer_node_in_place(graph_, graph_.value(table).producer);
+      tables_.insert(table.index);
+      put_operator(graph_, id, "Gather", {table, indices}, {{"axis", std::int64_t{0}}});
+      return;
+    }
+  }
+
+  // Of one operand, or of two that broadcast, with a result of float32.
+  bool is_element_wise(const ir::Node& node) const {
+    const ops::ElementWise kind = ops::op_of(node).element_wise;
+    const bool fits = (kind == ops::ElementWise::unary && node.inputs.size() == 1) ||
+                      (kind == ops::ElementWise::broadcasting && node.inputs.size() == 2);
+    return fits && node.outputs.size() == 1 && node.outputs[0].valid() &&
+           graph_.value(node.outputs[0]).type.dtype == DType::f32;
+  }
+
+  // A constant matrix of float32, or what this pass made of one, whose rows this Gather alone reads; no larger than
+  // what it gathers as far as that is known.
+  bool is_private_table(const ir::Node& gather) const {
+    const auto axis = gather.attributes.find("axis");
+    const ValueId table = gather.inputs[0];
+    const bool made = tables_.contains(table.index);
+    const ir::Dims *dims = dims_of(graph_, table), *results = dims_of(graph_, gather.outputs[0]);
+    if ((axis != gather.attributes.end() && std::get<std::int64_t>(axis->second) != 0) ||
+        !(made || (graph_.is_constant(table) && is_used_once(table))))
+      return false;
+    if (graph_.value(table).type.dtype != DType::f32 || dims == nullptr || dims->size() != 2 || results == nullptr)
+      return false;
+    const auto known = [](const ir::Dims& of) {
+      double count = 1;
+      for (const ir::Dim& dim : of) count *= dim.is_known() ? static_cast<double>(dim.value()) : 1.0;
+      return count;
+    };
+    return known(*dims) <= known(*results);
+  }
+  bool is_used_once(ValueId value) const {
+    const auto index = static_cast<std::size_t>(value.index);
+    return (index >= uses_.size() || uses_[index].size() == 1) && !is_result(graph_, value);
+  }
+
+  // The constant as a row of the table or one number, where it is that for all that was gathered; else invalid.
+  ValueId row(ValueId value, ValueId gathered, const ir::Dims& table) {
+    const Tensor* constant = graph_.constant(value);
+    if (constant == nullptr || !constant->has_data() || constant->dtype() != DType::f32 ||
+        constant->rank() > static_cast<std::int64_t>(dims_of(graph_, gathered)->size()))
+      return {};
+    const std::int64_t columns = constant->rank() == 0 ? 1 : constant->shape().back();
+    if (constant->elements() != columns || (columns != 1 && !table[1].surely_equals(columns))) return {};
+    return constant->rank() <= 1 ? value
+                                 : graph_.add_constant(Tensor::from<float>({columns}, constant->values<float>()));
+  }
+
+  ir::Graph graph_;
+  std::vector<std::vector<NodeId>> uses_;
+  std::set<std::int32_t> tables_;  // made here
+};
+
+}  // namespace
+
+ir::Graph fold_into_tables(ir::Graph graph, const PassContext& context) {
+  // A table that is not folded would be computed in every run.
+  if (context.leaves_out("fold_constants")) return graph;
+  TableFolder folder(std::move(graph));
+  const bool changed = folder.run();
+  return changed ? fold_all_constants(folder.take(), context) : folder.take();
+}
+
+}  // namespace tessera::passes
