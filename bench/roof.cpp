@@ -22,7 +22,7 @@
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "report/json_text.h"
+#include "report/values/json_text.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // tessera bench: how long a model takes and what memory it needs.
-#include "report/bench.h"
+#include "report/measure/bench.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "common.h"
-#include "report/calibration.h"
+#include "report/measure/calibration.h"
 #include "train/calibration_steps.h"
 #include "verbs.h"
 

@@ -8,7 +8,7 @@
 #include "common.h"
 #include "conformance/conformance.h"
 #include "option_values.h"
-#include "report/json_text.h"
+#include "report/values/json_text.h"
 #include "signals.h"
 #include "tessera/optimise.h"
 #include "verbs.h"

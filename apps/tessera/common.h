@@ -32,7 +32,7 @@ struct ModelOptions {
   std::vector<std::string> without;   // names of passes
   bool tune = false;
   std::string tuning_file;
-  std::string normalise;           // of pictures, see report/picture_input.h
+  std::string normalise;           // of pictures, see report/values/picture_input.h
   std::vector<std::string> texts;  // inputs of a language model, see text/text_input.h
   std::string tokenizer;           // "": tokenizer.json beside the model
 };

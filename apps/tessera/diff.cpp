@@ -8,7 +8,7 @@
 #include "common.h"
 #include "option_values.h"
 #include "passes/pipeline.h"
-#include "report/model_difference.h"
+#include "report/inspect/model_difference.h"
 #include "verbs.h"
 
 namespace tessera::apps {

@@ -1,5 +1,5 @@
 // tessera explain: where the time goes, what bounds each layer, what would change that.
-#include "report/explain.h"
+#include "report/explain/explain.h"
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@
 #include "cost/profile.h"
 #include "io/file.h"
 #include "option_values.h"
-#include "report/calibration.h"
-#include "report/learning.h"
+#include "report/measure/calibration.h"
+#include "report/measure/learning.h"
 #include "tessera/train.h"
 #include "train/training_step.h"
 #include "verbs.h"

@@ -9,9 +9,9 @@
 #include "base/units.h"
 #include "common.h"
 #include "io/package.h"
-#include "report/json_text.h"
-#include "report/model_info.h"
-#include "report/model_outline.h"
+#include "report/inspect/model_info.h"
+#include "report/inspect/model_outline.h"
+#include "report/values/json_text.h"
 #include "tessera/optimise.h"
 #include "verbs.h"
 

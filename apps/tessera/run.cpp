@@ -8,10 +8,10 @@
 #include "base/text.h"
 #include "common.h"
 #include "option_values.h"
-#include "report/json_text.h"
-#include "report/summary.h"
-#include "report/trace.h"
-#include "report/value_files.h"
+#include "report/measure/trace.h"
+#include "report/values/json_text.h"
+#include "report/values/summary.h"
+#include "report/values/value_files.h"
 #include "verbs.h"
 
 namespace tessera::apps {

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "common.h"
 #include "io/file.h"
-#include "report/json_text.h"
+#include "report/values/json_text.h"
 #include "tessera/tokenizer.h"
 #include "verbs.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/text.h"
-#include "report/class_report.h"
+#include "report/html/class_report.h"
 
 namespace tessera::apps {
 namespace {

@@ -11,7 +11,7 @@
 #include "io/npz.h"
 #include "io/npz_rows.h"
 #include "io/toml_table.h"
-#include "report/picture_input.h"
+#include "report/values/picture_input.h"
 #include "train/data/element_conversion.h"
 
 namespace tessera::compress {

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "compress/calibration_samples.h"
-#include "report/calibration.h"
-#include "report/graph_cost.h"
+#include "report/explain/graph_cost.h"
+#include "report/measure/calibration.h"
 #include "runtime/environment.h"
 
 namespace tessera::compress {

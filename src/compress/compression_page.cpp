@@ -6,9 +6,9 @@
 
 #include "base/units.h"
 #include "compress/compression_costs.h"
-#include "report/html.h"
-#include "report/plot_axes.h"
-#include "report/svg.h"
+#include "report/html/html.h"
+#include "report/html/plot_axes.h"
+#include "report/html/svg.h"
 
 namespace tessera::compress {
 namespace {

@@ -9,10 +9,10 @@
 #include "base/units.h"
 #include "compress/compression_costs.h"
 #include "compress/compression_page.h"
-#include "report/html.h"
-#include "report/html_table.h"
-#include "report/json_text.h"
-#include "report/svg.h"
+#include "report/html/html.h"
+#include "report/html/html_table.h"
+#include "report/html/svg.h"
+#include "report/values/json_text.h"
 
 namespace tessera::compress {
 namespace {

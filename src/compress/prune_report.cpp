@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "compress/compression_costs.h"
 #include "compress/output_metric.h"
-#include "report/json_text.h"
+#include "report/values/json_text.h"
 
 namespace tessera::compress {
 namespace {

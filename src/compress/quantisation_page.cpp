@@ -9,10 +9,10 @@
 #include "compress/compression_page.h"
 #include "compress/output_metric.h"
 #include "compress/quantisation_report.h"
-#include "report/html.h"
-#include "report/html_table.h"
-#include "report/plot_axes.h"
-#include "report/svg.h"
+#include "report/html/html.h"
+#include "report/html/html_table.h"
+#include "report/html/plot_axes.h"
+#include "report/html/svg.h"
 
 namespace tessera::compress {
 namespace {

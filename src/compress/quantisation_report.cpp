@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "compress/compression_costs.h"
-#include "report/json_text.h"
+#include "report/values/json_text.h"
 
 namespace tessera::compress {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "compress/compression_costs.h"
 #include "compress/output_metric.h"
-#include "report/html.h"
-#include "report/html_table.h"
-#include "report/plot_axes.h"
-#include "report/svg.h"
+#include "report/html/html.h"
+#include "report/html/html_table.h"
+#include "report/html/plot_axes.h"
+#include "report/html/svg.h"
 
 namespace tessera::compress {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "io/onnx/writer.h"
 #include "ops/op_table.h"
-#include "report/value_files.h"
+#include "report/values/value_files.h"
 #include "support/random_graph.h"
 #include "tessera/error.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/step_times.h"
+#include "report/measure/step_times.h"
 #include "tessera/session.h"
 
 namespace tessera::train::calibration_steps_test {

@@ -18,7 +18,7 @@
 #include "ir/graph.h"
 #include "numpy_arrays.h"
 #include "passes/pipeline.h"
-#include "report/trace.h"
+#include "report/measure/trace.h"
 #include "runtime/overridable.h"
 #include "values.h"
 

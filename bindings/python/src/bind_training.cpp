@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "bindings.h"
 #include "gil.h"
-#include "report/training_page.h"
+#include "report/html/training_page.h"
 #include "tessera/train.h"
 #include "train/run_log.h"
 

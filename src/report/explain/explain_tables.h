@@ -1,0 +1,20 @@
+// The tables of an explanation's page, each as a card.
+#pragma once
+
+#include <string>
+
+#include "report/explain/explain.h"
+
+namespace tessera::report {
+
+// Time, arithmetic and bytes of each type of operator, and of all together.
+std::string totals_section(const Explanation& explanation);
+// Every operator that does something, folded away.
+std::string operators_section(const Explanation& explanation);
+// The model as its file has it and as it runs, and what each pass that changed it is for.
+std::string optimiser_section(const Explanation& explanation);
+// The devices beside each other, with bars.
+std::string comparison_section(const Explanation& explanation, const std::string& legend);
+std::string batch_section(const cost::BatchChoice& choice);
+
+}  // namespace tessera::report
