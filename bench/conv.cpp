@@ -10,7 +10,7 @@
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
 #include "plan/kernel_trial.h"
-#include "runtime/weight_store.h"
+#include "runtime/memory/weight_store.h"
 #include "tests/support/random_tensor.h"
 
 namespace {

@@ -15,7 +15,7 @@
 
 #include "base/philox.h"
 #include "base/units.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/resident_memory.h"
 #include "tessera/error.h"
 #include "tessera/session.h"

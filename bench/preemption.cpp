@@ -22,7 +22,7 @@
 #include "base/philox.h"
 #include "base/thread_pool.h"
 #include "bench/net.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "tessera/error.h"
 #include "tessera/session.h"
 

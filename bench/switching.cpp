@@ -24,7 +24,7 @@
 
 #include "io/package.h"
 #include "io/package/read_throttle.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "tessera/clock.h"
 #include "tessera/error.h"
 #include "tessera/model.h"

@@ -25,8 +25,8 @@
 #include "passes/pipeline.h"
 #include "report/values/picture_input.h"
 #include "report/values/value_files.h"
-#include "runtime/assumed_dims.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/assumed_dims.h"
+#include "runtime/session/random_inputs.h"
 #include "text/text_input.h"
 
 namespace tessera::apps {

@@ -57,8 +57,8 @@ SessionOptions session_options(const ModelOptions& options);
 RunOptions run_options(const ModelOptions& options);
 // The same for runs that are compared: random operators draw the same numbers in each.
 RunOptions repeatable_run_options(const ModelOptions& options);
-// The model with sizes for the dimensions that nobody fixed (runtime/assumed_dims.h), which the first line says: on
-// stdout, or on stderr where `json` goes to stdout.
+// The model with sizes for the dimensions that nobody fixed (runtime/session/assumed_dims.h), which the first line
+// says: on stdout, or on stderr where `json` goes to stdout.
 Model with_assumed_dims(const Model& model, bool json);
 // Inputs from an .npz or .json file and NAME=FILE entries, of which a line on standard error says what was made of a
 // picture; what the model has and nobody gave is made up from the seed, if nothing at all is given.

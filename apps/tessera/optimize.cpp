@@ -13,8 +13,8 @@
 #include "report/explain/graph_cost.h"
 #include "report/inspect/optimisation.h"
 #include "report/measure/calibration.h"
-#include "runtime/assumed_dims.h"
-#include "runtime/program.h"
+#include "runtime/session/assumed_dims.h"
+#include "runtime/session/program.h"
 #include "tessera/optimise.h"
 #include "verbs.h"
 

@@ -12,7 +12,7 @@
 #include "compress/prune_report.h"
 #include "compress/quantise_file.h"
 #include "option_values.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "tessera/optimise.h"
 #include "verbs.h"
 

@@ -31,7 +31,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "share/load.h"
 #include "share/model_of.h"
 #include "tessera/error.h"

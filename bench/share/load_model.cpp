@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "cost/profile.h"
 #include "io/file.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "share/load.h"
 #include "share/model_of.h"
 #include "share/trace.h"

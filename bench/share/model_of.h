@@ -7,7 +7,7 @@
 #include <string>
 
 #include "models/models.h"
-#include "runtime/assumed_dims.h"
+#include "runtime/session/assumed_dims.h"
 #include "tessera/model.h"
 
 namespace tessera::bench {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "share/model_of.h"
 #include "tessera/error.h"
 #include "tessera/session.h"

@@ -11,7 +11,7 @@
 #include "compress/calibration_samples.h"
 #include "report/explain/graph_cost.h"
 #include "report/measure/calibration.h"
-#include "runtime/environment.h"
+#include "runtime/session/environment.h"
 
 namespace tessera::compress {
 namespace {

@@ -14,7 +14,7 @@
 #include "io/output_file.h"
 #include "io/package.h"
 #include "io/package/coded_weights.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "tessera/version.h"
 #include "train/layer_weights.h"
 #include "train/trained_model.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "passes/pipeline.h"
-#include "runtime/environment.h"
+#include "runtime/session/environment.h"
 
 namespace tessera::compress {
 namespace {

@@ -1,5 +1,5 @@
 // A plan: a graph with known input shapes, lowered to an immutable list of steps with chosen kernels, packed weights
-// and a memory plan. Running is walking that list (src/runtime/executor.h).
+// and a memory plan. Running is walking that list (src/runtime/run/executor.h).
 #pragma once
 
 #include <memory>

@@ -6,7 +6,7 @@
 #include "base/idle_scheduling.h"
 #include "base/thread_pool.h"
 #include "lease/attachment.h"
-#include "runtime/spill_file.h"
+#include "runtime/memory/spill_file.h"
 #include "share/gated_run.h"
 #include "share/simulation.h"
 

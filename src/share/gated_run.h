@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "runtime/run_memory.h"
+#include "runtime/memory/run_memory.h"
 #include "share/arbiter_state.h"
 #include "tessera/gate.h"
 

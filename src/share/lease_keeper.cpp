@@ -6,7 +6,7 @@
 #include <new>
 
 #include "base/error.h"
-#include "runtime/run_memory.h"
+#include "runtime/memory/run_memory.h"
 #include "share/simulation.h"
 
 namespace tessera::share {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "runtime/memory.h"
+#include "runtime/memory/memory.h"
 
 namespace tessera {
 namespace share {

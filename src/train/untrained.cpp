@@ -11,7 +11,7 @@
 #include "ops/attention/attention.h"
 #include "ops/core/infer.h"
 #include "ops/op_table.h"
-#include "runtime/evaluate.h"
+#include "runtime/run/evaluate.h"
 #include "train/layer_weights.h"
 
 namespace tessera::train {

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "ops/op_table.h"
-#include "runtime/evaluate.h"
-#include "runtime/random_inputs.h"
+#include "runtime/run/evaluate.h"
+#include "runtime/session/random_inputs.h"
 #include "target.h"
 #include "tessera/error.h"
 #include "tessera/session.h"

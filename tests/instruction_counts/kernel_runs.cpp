@@ -13,7 +13,7 @@
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
 #include "plan/kernel_trial.h"
-#include "runtime/weight_store.h"
+#include "runtime/memory/weight_store.h"
 #include "support/random_tensor.h"
 
 // Found by this name; not inlined, and not so short that calls of it are turned into jumps.

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/thread_pool.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "tessera/error.h"
 #include "tessera/log.h"
 #include "tessera/optimise.h"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "models/models.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/float64_graph.h"
 #include "tessera/session.h"
 

@@ -7,7 +7,7 @@
 #include "models/models.h"
 #include "ops/core/builder.h"
 #include "passes/training/differentiate.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/expect_error.h"
 #include "support/float64_graph.h"
 #include "support/random_tensor.h"

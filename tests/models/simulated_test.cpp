@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "models/models.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "tessera/session.h"
 
 namespace tessera::models::simulated_test {

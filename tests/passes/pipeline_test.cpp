@@ -6,7 +6,7 @@
 #include "backends/reference/reference_device.h"
 #include "ops/core/builder.h"
 #include "ops/core/infer.h"
-#include "runtime/evaluate.h"
+#include "runtime/run/evaluate.h"
 #include "support/expect_error.h"
 #include "support/pass_context.h"
 

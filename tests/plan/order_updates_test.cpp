@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
-#include "runtime/weight_store.h"
+#include "runtime/memory/weight_store.h"
 #include "support/pass_context.h"
 
 namespace tessera::plan::order_updates_test {

@@ -3,7 +3,7 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "plan/plan.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/evaluate_graph.h"
 #include "support/pass_context.h"
 #include "tessera/session.h"

@@ -7,7 +7,7 @@
 #include "base/half.h"
 #include "io/onnx/writer.h"
 #include "ops/core/builder.h"
-#include "runtime/environment.h"
+#include "runtime/session/environment.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "models/models.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/expect_error.h"
 #include "tessera/session.h"
 

@@ -13,7 +13,7 @@
 #include "base/thread_pool.h"
 #include "models/models.h"
 #include "ops/core/builder.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"

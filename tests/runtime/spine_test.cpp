@@ -8,7 +8,7 @@
 
 #include "ir/graph.h"
 #include "ops/core/builder.h"
-#include "runtime/gate.h"
+#include "runtime/run/gate.h"
 #include "tessera/session.h"
 
 namespace tessera::spine_test {

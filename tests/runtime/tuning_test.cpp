@@ -8,7 +8,7 @@
 
 #include "base/cpu_info.h"
 #include "ops/core/builder.h"
-#include "runtime/tuning_file.h"
+#include "runtime/session/tuning_file.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"

@@ -10,7 +10,7 @@
 #include "base/idle_scheduling.h"
 #include "base/thread_pool.h"
 #include "models/models.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/expect_error.h"
 #include "support/file_size_limit.h"
 #include "support/sanitized.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "models/models.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "share/trace.h"
 #include "support/expect_error.h"
 

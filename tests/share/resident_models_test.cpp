@@ -10,8 +10,8 @@
 
 #include "ir/graph.h"
 #include "models/models.h"
-#include "runtime/memory.h"
-#include "runtime/random_inputs.h"
+#include "runtime/memory/memory.h"
+#include "runtime/session/random_inputs.h"
 #include "support/expect_error.h"
 #include "tessera/model.h"
 

@@ -5,7 +5,7 @@
 #include "ops/core/infer.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
-#include "runtime/weight_store.h"
+#include "runtime/memory/weight_store.h"
 
 namespace tessera::test {
 struct DeviceCall::State {

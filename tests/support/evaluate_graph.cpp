@@ -5,7 +5,7 @@
 
 #include "backends/reference/reference_device.h"
 #include "base/philox.h"
-#include "runtime/evaluate.h"
+#include "runtime/run/evaluate.h"
 
 namespace tessera::test {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "ir/text.h"
 #include "ops/core/infer.h"
-#include "runtime/evaluate.h"
+#include "runtime/run/evaluate.h"
 #include "support/guarded.h"
 #include "tessera/error.h"
 #include "tessera/session.h"

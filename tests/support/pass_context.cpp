@@ -12,8 +12,8 @@
 #include "ir/text.h"
 #include "ops/core/infer.h"
 #include "plan/choose_kernel.h"
-#include "runtime/evaluate.h"
-#include "runtime/random_inputs.h"
+#include "runtime/run/evaluate.h"
+#include "runtime/session/random_inputs.h"
 #include "support/tolerance.h"
 #include "tessera/session.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "tessera/session.h"
 #include "train/layer_weights.h"
 #include "train/trained_model.h"

@@ -3,7 +3,7 @@
 #include "backends/backend_table.h"
 #include "base/thread_pool.h"
 #include "ops/core/infer.h"
-#include "runtime/evaluate.h"
+#include "runtime/run/evaluate.h"
 
 namespace tessera::test {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "models/models.h"
 #include "ops/core/builder.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/random_tensor.h"
 #include "tessera/session.h"
 #include "train/training_graph.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ops/core/builder.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/random_tensor.h"
 #include "tessera/session.h"
 #include "train/training_graph.h"

@@ -10,7 +10,7 @@
 #include "backends/cpu/machine/simd.h"
 #include "models/models.h"
 #include "plan/plan.h"
-#include "runtime/session_access.h"
+#include "runtime/session/session_access.h"
 #include "tessera/session.h"
 #include "train/training_graph.h"
 

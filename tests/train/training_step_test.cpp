@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "models/models.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/expect_error.h"
 #include "tessera/session.h"
 

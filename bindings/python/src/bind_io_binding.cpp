@@ -11,7 +11,7 @@
 #include "bindings.h"
 #include "gil.h"
 #include "ir/graph.h"
-#include "runtime/overridable.h"
+#include "runtime/session/overridable.h"
 #include "values.h"
 
 namespace nb = nanobind;

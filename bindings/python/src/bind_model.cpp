@@ -21,7 +21,7 @@
 #include "io/onnx/writer.h"
 #include "io/package.h"
 #include "ir/graph.h"
-#include "runtime/overridable.h"
+#include "runtime/session/overridable.h"
 #include "tessera/model.h"
 
 namespace nb = nanobind;

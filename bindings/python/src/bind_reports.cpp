@@ -20,8 +20,8 @@
 #include "report/inspect/model_info.h"
 #include "report/inspect/optimisation.h"
 #include "report/measure/calibration.h"
-#include "runtime/assumed_dims.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/assumed_dims.h"
+#include "runtime/session/random_inputs.h"
 #include "tessera/optimise.h"
 #include "train/training_step.h"
 

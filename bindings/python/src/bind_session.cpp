@@ -19,7 +19,7 @@
 #include "numpy_arrays.h"
 #include "passes/pipeline.h"
 #include "report/measure/trace.h"
-#include "runtime/overridable.h"
+#include "runtime/session/overridable.h"
 #include "values.h"
 
 namespace nb = nanobind;

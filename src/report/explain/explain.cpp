@@ -13,7 +13,7 @@
 #include "report/explain/explain_words.h"
 #include "report/explain/operator_totals.h"
 #include "report/measure/step_times.h"
-#include "runtime/session_access.h"
+#include "runtime/session/session_access.h"
 
 namespace tessera::report {
 namespace {

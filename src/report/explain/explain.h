@@ -67,8 +67,8 @@ struct Explanation {
   std::int64_t products = 0;  // operators that are matrix products or convolutions
 };
 
-// Dimensions that are not fixed count 1; see runtime/assumed_dims.h for better ones. Throws Error as sessions do, and
-// invalid_argument when a measurement is asked for without a CPU among the devices.
+// Dimensions that are not fixed count 1; see runtime/session/assumed_dims.h for better ones. Throws Error as sessions
+// do, and invalid_argument when a measurement is asked for without a CPU among the devices.
 Explanation explain(const Model& model, const std::string& name, const ExplainOptions& options);
 
 // One sentence: how long a run takes, as measured where it was measured, and what bounds most of that.

@@ -12,8 +12,8 @@
 #include "ops/op_table.h"
 #include "passes/pass.h"
 #include "plan/choose_kernel.h"
-#include "runtime/assumed_dims.h"
-#include "runtime/evaluate.h"
+#include "runtime/run/evaluate.h"
+#include "runtime/session/assumed_dims.h"
 
 namespace tessera::report {
 namespace {

@@ -15,7 +15,7 @@
 #include "ops/core/infer.h"
 #include "report/inspect/value_pairs.h"
 #include "report/values/json_text.h"
-#include "runtime/evaluate.h"
+#include "runtime/run/evaluate.h"
 
 namespace tessera::report {
 namespace {

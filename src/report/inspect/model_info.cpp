@@ -11,8 +11,8 @@
 #include "passes/pipeline.h"
 #include "report/inspect/model_outline.h"
 #include "report/values/json_text.h"
-#include "runtime/assumed_dims.h"
-#include "runtime/evaluate.h"
+#include "runtime/run/evaluate.h"
+#include "runtime/session/assumed_dims.h"
 
 namespace tessera::report {
 namespace {

@@ -21,7 +21,7 @@ struct ModelInfo {
   double operations = 0;                        // of one run with the dimensions in `assumed`; multiply-add = 2
   double bytes = 0;                             // read and written, ideal caching inside each operator
   std::int64_t nodes_without_cost = 0;          // nodes whose shapes depend on data
-  std::map<std::string, std::int64_t> assumed;  // sizes of dimensions that are open, see runtime/assumed_dims.h
+  std::map<std::string, std::int64_t> assumed;  // sizes of dimensions that are open, see runtime/session/assumed_dims.h
   std::string assumption;                       // the same in words, or ""
   std::string
       why_no_work;  // of a model that has no meaning with these shapes: what is wrong; operations and bytes are 0

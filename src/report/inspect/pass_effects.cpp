@@ -2,7 +2,7 @@
 
 #include "ops/core/infer.h"
 #include "passes/pipeline.h"
-#include "runtime/environment.h"
+#include "runtime/session/environment.h"
 
 namespace tessera::report {
 

@@ -11,8 +11,8 @@
 #include "io/output_file.h"
 #include "report/measure/calibration_nets.h"
 #include "report/measure/step_times.h"
-#include "runtime/random_inputs.h"
-#include "runtime/session_access.h"
+#include "runtime/session/random_inputs.h"
+#include "runtime/session/session_access.h"
 
 namespace tessera::report {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "passes/pipeline.h"
 #include "report/explain/memory_timeline.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 
 namespace tessera::report {
 

@@ -6,7 +6,7 @@
 
 #include "base/thread_pool.h"
 #include "report/values/json_text.h"
-#include "runtime/session_access.h"
+#include "runtime/session/session_access.h"
 
 namespace tessera::report {
 namespace {

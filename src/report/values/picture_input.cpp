@@ -9,7 +9,7 @@
 #include "backends/reference/reference_device.h"
 #include "base/error.h"
 #include "io/image.h"
-#include "runtime/evaluate.h"
+#include "runtime/run/evaluate.h"
 
 namespace tessera::report {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "io/onnx/model_builder.h"
 #include "ir/text.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/guarded.h"
 #include "tessera/session.h"
 

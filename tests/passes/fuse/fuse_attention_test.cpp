@@ -5,7 +5,7 @@
 #include "ir/text.h"
 #include "models/models.h"
 #include "plan/choose_kernel.h"
-#include "runtime/evaluate.h"
+#include "runtime/run/evaluate.h"
 #include "support/pass_context.h"
 
 namespace tessera::passes::fuse_attention_test {

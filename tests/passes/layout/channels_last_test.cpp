@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/pass_context.h"
 #include "support/tolerance.h"
 #include "tessera/session.h"

@@ -3,7 +3,7 @@
 
 #include "ir/text.h"
 #include "ops/core/infer.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/pass_context.h"
 #include "support/tolerance.h"
 #include "tessera/session.h"

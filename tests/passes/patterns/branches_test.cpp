@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "passes/pipeline.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/pass_context.h"
 #include "support/tolerance.h"
 #include "tessera/session.h"

@@ -6,7 +6,7 @@
 #include "models/models.h"
 #include "ops/core/infer.h"
 #include "passes/pipeline.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/pass_context.h"
 #include "support/tolerance.h"
 #include "tessera/error.h"

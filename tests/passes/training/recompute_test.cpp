@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "models/models.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "tessera/session.h"
 #include "train/training_graph.h"
 

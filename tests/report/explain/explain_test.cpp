@@ -10,7 +10,7 @@
 #include "report/explain/explain_words.h"
 #include "report/measure/calibration.h"
 #include "report/measure/calibration_nets.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 #include "support/expect_error.h"
 #include "support/pass_context.h"
 #include "support/temporary_folder.h"

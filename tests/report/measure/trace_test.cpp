@@ -8,7 +8,7 @@
 
 #include "base/thread_pool.h"
 #include "models/models.h"
-#include "runtime/random_inputs.h"
+#include "runtime/session/random_inputs.h"
 
 namespace tessera::test::trace_test {
 namespace {

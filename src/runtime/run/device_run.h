@@ -1,0 +1,98 @@
+// The part of a run that is on a device that is no host: its stream, the memory that its steps use there, and how the
+// host waits for them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "backends/backend.h"
+#include "plan/plan.h"
+#include "runtime/memory/memory.h"
+#include "runtime/run/run_control.h"
+
+namespace tessera::runtime {
+
+struct ProgramEnvironment;
+
+// What runs of one plan use again, one at a time. Belongs to a run state.
+struct DeviceState {
+  std::unique_ptr<backends::Stream> stream;
+  std::vector<std::unique_ptr<backends::Event>> events;  // by step, of copies that steps on the host wait for
+  std::shared_ptr<std::byte> arena;                      // borrowed for each run
+  std::byte* bound_arena = nullptr;                      // where the values in the arena lie
+  bool has_run = false;                                  // to the end
+  std::unique_ptr<backends::Recording> recording;        // with the arena there, and this seed
+  std::uint64_t recorded_seed = 0;
+  std::size_t awaited_groups = 0;  // of the plan's constants, that the stream waits for
+};
+
+// The plan's constants on the device. They are copied in the order of their first use while the first steps compute:
+// those that a step is the first to read are a group, and the step waits for it. A group costs an event, which is
+// nothing beside the calls that copy.
+struct DeviceConstants {
+  std::vector<std::shared_ptr<void>> addresses;  // by slot: null where the slot is none, or has no bytes
+  std::vector<std::vector<std::shared_ptr<const backends::Event>>> arrived;  // by group: what to wait for
+  std::vector<std::size_t> groups;                                           // by step: how many groups it needs
+};
+
+// Begins to copy what no other plan of the session has copied. Throws Error(over_budget).
+DeviceConstants device_constants(const plan::Plan& plan, const ProgramEnvironment& environment);
+
+// One run's use of a DeviceState. Its destructor waits for the stream, so that memory can go back whatever happened.
+class DeviceRun {
+ public:
+  DeviceRun(const backends::Device& device, DeviceState& state, RunControl& control);
+  ~DeviceRun();
+  DeviceRun(const DeviceRun&) = delete;
+  DeviceRun& operator=(const DeviceRun&) = delete;
+
+  // What kernels of the device are given.
+  const backends::ExecutionResources& resources() const { return resources_; }
+  bool is_on_device(const void* address) const { return device_.memory().contains(address); }
+  // Enqueues a copy between any two of the spaces, as the addresses say.
+  void copy(void* to, const void* from, std::int64_t bytes);
+  // Keeps a value that enqueued work reads until the stream has passed it.
+  void keep(Value value) { kept_.push_back(std::move(value)); }
+
+  // Marks the end of an awaited copy; lets the calling thread wait for the last copy that conflicts with the step.
+  void mark(const plan::Step& step, std::size_t index);
+  void wait_for(const plan::Step& step);
+  // Lets the stream wait for the constants of the plan's step and of those before it.
+  void wait_for_constants(const DeviceConstants& constants, std::size_t step);
+
+  // Around the work of a step on the device whose timing stands at this index of the run's timings once it is known.
+  void begin_timing();
+  void end_timing(std::size_t timing);
+
+  // Whether the run's recordable steps are replayed.
+  bool replays() const;
+  // Enqueues what `enqueue` enqueues, from the recording that an earlier run made or this one makes.
+  void replay(const std::function<void()>& enqueue);
+
+  // Waits for everything that is enqueued, without a core. Throws what failed on the stream.
+  void synchronise();
+  // The same at the end of the steps; fills in their timings.
+  void finish();
+
+ private:
+  struct Timed {
+    std::unique_ptr<backends::Event> begin, end;
+    std::size_t timing = 0;
+  };
+  std::unique_ptr<backends::Event> record();
+
+  const backends::Device& device_;
+  DeviceState& state_;
+  RunControl& control_;
+  backends::ExecutionResources resources_;
+  std::vector<Value> kept_;
+  std::unique_ptr<backends::Event> origin_;  // when timings are wanted
+  std::int64_t origin_ns_ = 0;               // on the run's clock
+  std::vector<Timed> timed_;
+  bool waits_ = true;  // whether anything may be enqueued
+};
+
+}  // namespace tessera::runtime

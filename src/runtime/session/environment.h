@@ -1,0 +1,27 @@
+// What a model's programs need, as its session's options say.
+#pragma once
+
+#include "runtime/session/program.h"
+
+namespace tessera::runtime {
+
+// What layers multiply in: what the options say, or else what the package was made with, or f32. Throws Error:
+// invalid_argument (another precision than that of a package of less than f32, or one that there is no option for),
+// unsupported (a package of an unknown precision).
+DType precision_for(const Model& model, const SessionOptions& options);
+
+// Charges the model's constants. Throws Error: invalid_argument (unknown device), over_budget.
+ProgramEnvironment make_environment(const Model& model, const SessionOptions& options);
+
+// Lets programs of the environment that are made from here on run on the device.
+void use_device(ProgramEnvironment& environment, const backends::Device& device);
+
+// Whether the passes of these options ran on the model before, for this device and these instruction sets.
+bool is_optimised_for(const Model& model, const SessionOptions& options);
+
+// The program of the model: its graph after the passes. `environment` outlives it. Throws Error as passes::run_pipeline
+// does, and over_budget.
+std::unique_ptr<Program> make_program(const Model& model, const SessionOptions& options,
+                                      const ProgramEnvironment& environment);
+
+}  // namespace tessera::runtime

@@ -1,0 +1,113 @@
+#include "runtime/session/tuning_file.h"
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "base/cpu_info.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "io/file.h"
+#include "io/output_file.h"
+#include "tessera/version.h"
+
+namespace tessera::runtime {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::int64_t kMostFileBytes = std::int64_t{64} << 20;
+
+// What measured times hold for.
+Json origin() {
+  const base::CpuInfo& info = base::cpu_info();
+  return {{"cpu", info.model_name}, {"instruction_set", base::isa_name(info)}, {"tessera", TESSERA_VERSION}};
+}
+
+plan::TuningTable read_choices(const Json& choices) {
+  plan::TuningTable table;
+  for (const auto& [key, choice] : choices.items()) {
+    plan::MeasuredKernels& measured = table[key];
+    measured.fastest = choice.at("kernel").get<std::string>();
+    measured.seconds = choice.at("seconds").get<std::map<std::string, double, std::less<>>>();
+  }
+  return table;
+}
+
+}  // namespace
+
+std::filesystem::path tuning_path() {
+  const std::optional<std::filesystem::path> folder = io::cache_folder();
+  require(folder.has_value(), ErrorKind::not_found,
+          "neither XDG_CACHE_HOME nor HOME says where measured choices of kernels are kept");
+  const Json of = origin();
+  std::string name = fmt::format("tuning-{}-{}-{}.json", of["cpu"].get<std::string>(),
+                                 of["instruction_set"].get<std::string>(), of["tessera"].get<std::string>());
+  for (char& character : name) {
+    if (std::isalnum(static_cast<unsigned char>(character)) == 0 &&
+        std::string_view("-+.").find(character) == std::string_view::npos)
+      character = '_';
+  }
+  return *folder / name;
+}
+
+plan::TuningTable load_tuning(const std::filesystem::path& path) {
+  std::error_code unknown;  // where no one can look there is no table
+  if (!std::filesystem::exists(path, unknown)) return {};
+  const std::vector<std::byte> bytes = io::read_file(path, kMostFileBytes);
+  try {
+    const Json file = Json::parse(reinterpret_cast<const char*>(bytes.data()),
+                                  reinterpret_cast<const char*>(bytes.data()) + bytes.size());
+    return file.at("measured_on") == origin() ? read_choices(file.at("choices")) : plan::TuningTable();
+  } catch (const Json::exception& error) {
+    fail(ErrorKind::invalid_argument, "'{}' is no table of measured kernels ({}); delete it to measure anew",
+         path.string(), error.what());
+  }
+}
+
+void save_tuning(const plan::TuningTable& table, const std::filesystem::path& path) {
+  plan::TuningTable all = load_tuning(path);
+  for (const auto& [key, measured] : table) all.insert_or_assign(key, measured);
+  Json choices = Json::object();
+  for (const auto& [key, measured] : all) choices[key] = {{"kernel", measured.fastest}, {"seconds", measured.seconds}};
+  io::replace_text(path, Json{{"measured_on", origin()}, {"choices", std::move(choices)}}.dump(1) + "\n");
+}
+
+StoredTuner::StoredTuner(std::filesystem::path path, plan::TuningProgress progress)
+    : asked_for_(!path.empty()), path_(std::move(path)), saved_(load()), tuner_(saved_, std::move(progress)) {}
+
+plan::TuningTable StoredTuner::load() {
+  try {
+    if (!asked_for_) path_ = tuning_path();
+    plan::TuningTable table = load_tuning(path_);
+    // Where nothing can be written, say so before measuring.
+    std::error_code unknown;
+    if (!std::filesystem::exists(path_, unknown)) save_tuning(table, path_);
+    return table;
+  } catch (const Error& error) {
+    if (asked_for_) throw;
+    do_without_file(error);
+    return {};
+  }
+}
+
+void StoredTuner::do_without_file(const Error& error) {
+  kept_ = false;
+  warn("the measured choices of kernels hold for this session and are not kept: {}", error.message());
+}
+
+void StoredTuner::save() {
+  std::lock_guard lock(mutex_);
+  if (!kept_) return;
+  plan::TuningTable now = tuner_.table();
+  if (now == saved_) return;
+  try {
+    save_tuning(now, path_);
+  } catch (const Error& error) {
+    if (asked_for_) throw;
+    do_without_file(error);
+  }
+  saved_ = std::move(now);
+}
+
+}  // namespace tessera::runtime
