@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "common.h"
-#include "compress/deep_compression_report.h"
+#include "compress/deep_compression/deep_compression_report.h"
 #include "io/file.h"
 #include "signals.h"
 #include "tessera/deep_compression.h"

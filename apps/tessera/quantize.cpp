@@ -3,8 +3,8 @@
 
 #include "calibration_options.h"
 #include "common.h"
-#include "compress/quantisation_report.h"
-#include "compress/quantise_file.h"
+#include "compress/quantise/quantisation_report.h"
+#include "compress/quantise/quantise_file.h"
 #include "option_values.h"
 #include "tessera/optimise.h"
 #include "tessera/quantise.h"

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "compress/dictionary_learning.h"
+#include "compress/deep_compression/dictionary_learning.h"
 #include "ir/graph.h"
 #include "ops/core/builder.h"
 #include "support/expect_error.h"

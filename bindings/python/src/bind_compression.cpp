@@ -7,8 +7,8 @@
 
 #include "arrays.h"
 #include "bindings.h"
-#include "compress/quantisation_report.h"
-#include "compress/quantise_file.h"
+#include "compress/quantise/quantisation_report.h"
+#include "compress/quantise/quantise_file.h"
 #include "gil.h"
 #include "tessera/quantise.h"
 
