@@ -10,7 +10,7 @@
 
 #include "tessera/error.h"
 #include "tessera/images.h"
-#include "train/data/image_folder.h"
+#include "train/data/images/image_folder.h"
 #include "train/data/loader.h"
 
 int main(int argc, char** argv) try {

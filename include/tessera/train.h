@@ -213,7 +213,8 @@ struct TrainingData {
   double mixup = 0;                   // above 0: pictures are mixed, see train/data/loader.h
   // Pictures of folders: their size (0: of the first one) and channels.
   std::int64_t height = 0, width = 0, channels = 3;
-  // Tables: the column to predict, whether it is a number, and how columns are encoded (train/data/column_encoding.h).
+  // Tables: the column to predict, whether it is a number, and how columns are encoded
+  // (train/data/tables/column_encoding.h).
   std::string target_column;
   bool target_is_number = false;
   std::map<std::string, std::string> encodings;

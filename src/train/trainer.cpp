@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/peak_memory.h"
 #include "io/output_file.h"
-#include "train/data/column_graph.h"
+#include "train/data/tables/column_graph.h"
 #include "train/data_faults.h"
 #include "train/diagnosis.h"
 #include "train/evaluation_json.h"

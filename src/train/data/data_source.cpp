@@ -8,7 +8,7 @@
 #include "train/data/array_dataset.h"
 #include "train/data/cached_dataset.h"
 #include "train/data/callback_dataset.h"
-#include "train/data/image_folder.h"
+#include "train/data/images/image_folder.h"
 #include "train/data/sampler.h"
 
 namespace tessera::train {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "tessera/train.h"
-#include "train/data/csv_dataset.h"
 #include "train/data/dataset.h"
-#include "train/data/text_dataset.h"
+#include "train/data/tables/csv_dataset.h"
+#include "train/data/text/text_dataset.h"
 
 namespace tessera::train {
 

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/worker_thread.h"
-#include "train/data/mixup.h"
+#include "train/data/images/mixup.h"
 #include "train/data/sample_reader.h"
 #include "train/data/sampler.h"
 #include "train/data/tensor_pool.h"

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "train/data/picture_transforms.h"
-#include "train/data/token_transforms.h"
-#include "train/data/volume_transforms.h"
+#include "train/data/images/picture_transforms.h"
+#include "train/data/images/volume_transforms.h"
+#include "train/data/text/token_transforms.h"
 
 namespace tessera::train {
 namespace {

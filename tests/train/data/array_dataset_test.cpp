@@ -7,7 +7,7 @@
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"
-#include "train/data/byte_pictures.h"
+#include "train/data/images/byte_pictures.h"
 #include "train/data/sample_support.h"
 
 namespace tessera::train::array_dataset_test {

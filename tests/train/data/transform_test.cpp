@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "support/expect_error.h"
-#include "train/data/mixup.h"
+#include "train/data/images/mixup.h"
+#include "train/data/images/volume_transforms.h"
 #include "train/data/sample_support.h"
-#include "train/data/token_transforms.h"
-#include "train/data/volume_transforms.h"
+#include "train/data/text/token_transforms.h"
 
 namespace tessera::train::transform_test {
 namespace {

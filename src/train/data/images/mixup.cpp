@@ -1,4 +1,4 @@
-#include "train/data/mixup.h"
+#include "train/data/images/mixup.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "train/data/token_transforms.h"
+#include "train/data/text/token_transforms.h"
 
 #include <algorithm>
 #include <cstring>

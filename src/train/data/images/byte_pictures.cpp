@@ -1,4 +1,4 @@
-#include "train/data/byte_pictures.h"
+#include "train/data/images/byte_pictures.h"
 
 #include <cstring>
 

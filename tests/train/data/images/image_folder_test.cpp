@@ -1,4 +1,4 @@
-#include "train/data/image_folder.h"
+#include "train/data/images/image_folder.h"
 
 #include <gtest/gtest.h>
 

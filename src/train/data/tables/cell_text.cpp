@@ -1,4 +1,4 @@
-#include "train/data/cell_text.h"
+#include "train/data/tables/cell_text.h"
 
 #include <algorithm>
 #include <array>

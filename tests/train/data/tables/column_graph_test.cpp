@@ -1,4 +1,4 @@
-#include "train/data/column_graph.h"
+#include "train/data/tables/column_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "tessera/session.h"
-#include "train/data/csv_table.h"
 #include "train/data/sample_support.h"
+#include "train/data/tables/csv_table.h"
 
 namespace tessera::train::column_graph_test {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "train/data/array_dataset.h"
-#include "train/data/byte_pictures.h"
+#include "train/data/images/byte_pictures.h"
 
 namespace tessera::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/data/volume_transforms.h"
+#include "train/data/images/volume_transforms.h"
 
 #include <algorithm>
 #include <cstring>

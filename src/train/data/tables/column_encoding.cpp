@@ -1,4 +1,4 @@
-#include "train/data/column_encoding.h"
+#include "train/data/tables/column_encoding.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "train/data/csv_table.h"
+#include "train/data/tables/csv_table.h"
 
 namespace tessera::train {
 namespace {

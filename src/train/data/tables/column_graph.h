@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/graph.h"
-#include "train/data/csv_dataset.h"
+#include "train/data/tables/csv_dataset.h"
 
 namespace tessera::train {
 

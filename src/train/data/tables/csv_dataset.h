@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "train/data/column_encoding.h"
 #include "train/data/dataset.h"
+#include "train/data/tables/column_encoding.h"
 
 namespace tessera::train {
 

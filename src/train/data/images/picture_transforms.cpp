@@ -1,4 +1,4 @@
-#include "train/data/picture_transforms.h"
+#include "train/data/images/picture_transforms.h"
 
 #include <algorithm>
 #include <cstring>

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "train/data/csv_table.h"
+#include "train/data/tables/csv_table.h"
 
 namespace tessera::train {
 

@@ -1,4 +1,4 @@
-#include "train/data/csv_table.h"
+#include "train/data/tables/csv_table.h"
 
 #include <csv.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "io/file.h"
-#include "train/data/cell_text.h"
+#include "train/data/tables/cell_text.h"
 
 namespace tessera::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/data/csv_dataset.h"
+#include "train/data/tables/csv_dataset.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
-#include "train/data/csv_table.h"
 #include "train/data/data_source.h"
 #include "train/data/sample_support.h"
+#include "train/data/tables/csv_table.h"
 
 namespace tessera::train::csv_dataset_test {
 namespace {

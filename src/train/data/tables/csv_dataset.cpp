@@ -1,4 +1,4 @@
-#include "train/data/csv_dataset.h"
+#include "train/data/tables/csv_dataset.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "train/data/csv_table.h"
+#include "train/data/tables/csv_table.h"
 
 namespace tessera::train {
 namespace {

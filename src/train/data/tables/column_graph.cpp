@@ -1,4 +1,4 @@
-#include "train/data/column_graph.h"
+#include "train/data/tables/column_graph.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "ir/inline.h"
 #include "ops/core/gradient.h"
-#include "train/data/csv_table.h"
+#include "train/data/tables/csv_table.h"
 
 namespace tessera::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/data/text_dataset.h"
+#include "train/data/text/text_dataset.h"
 
 #include <algorithm>
 #include <cstring>
