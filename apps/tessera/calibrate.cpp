@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "common.h"
 #include "report/measure/calibration.h"
-#include "train/calibration_steps.h"
+#include "train/run/calibration_steps.h"
 #include "verbs.h"
 
 namespace tessera::apps {

@@ -11,7 +11,7 @@
 #include "report/html/class_report.h"
 #include "report/values/json_text.h"
 #include "tessera/train.h"
-#include "train/evaluation_json.h"
+#include "train/evaluation/evaluation_json.h"
 #include "training_progress.h"
 #include "verbs.h"
 

@@ -16,7 +16,7 @@
 #include "report/measure/calibration.h"
 #include "report/measure/learning.h"
 #include "tessera/train.h"
-#include "train/training_step.h"
+#include "train/net/training_step.h"
 #include "verbs.h"
 
 namespace tessera::apps {

@@ -19,8 +19,8 @@
 #include "report/html/training_page.h"
 #include "report/values/json_text.h"
 #include "signals.h"
-#include "train/evaluation_json.h"
-#include "train/run_log.h"
+#include "train/evaluation/evaluation_json.h"
+#include "train/run/run_log.h"
 #include "training_progress.h"
 #include "verbs.h"
 

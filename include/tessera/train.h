@@ -123,7 +123,7 @@ struct NetOptions {
   // training, or a model.
   std::string weights;
   // Above 0: the last layer before the output that the first loss compares is replaced by one with so many outputs and
-  // new weights (train/new_head.h).
+  // new weights (train/net/new_head.h).
   std::int64_t classes = 0;
   std::vector<std::string> frozen;  // patterns of names of weights that stay as they are: "conv1.*"
   // Patterns of names of constants that are trained, whatever the file says of them; they count more than `frozen`.
@@ -135,7 +135,7 @@ struct NetOptions {
 
 // Quantisation-aware training: convolutions and products compute with weights and data as a quantised net has them,
 // and the trained net is exported with integers between QuantizeLinear and DequantizeLinear. Weights have a step for
-// each output channel and no zero point, data one step and zero point (train/fake_quantisation.h).
+// each output channel and no zero point, data one step and zero point (train/net/fake_quantisation.h).
 struct CompressOptions {
   int weights = 8;      // bits: 8 or 4
   int activations = 8;  // bits of the layers' data: 8, or 0, which leaves them as they are

@@ -4,8 +4,8 @@
 
 #include "runtime/session/random_inputs.h"
 #include "tessera/session.h"
-#include "train/layer_weights.h"
-#include "train/trained_model.h"
+#include "train/net/layer_weights.h"
+#include "train/net/trained_model.h"
 
 namespace tessera::test {
 

@@ -10,7 +10,7 @@
 #include "runtime/session/random_inputs.h"
 #include "support/random_tensor.h"
 #include "tessera/session.h"
-#include "train/training_graph.h"
+#include "train/net/training_graph.h"
 
 namespace tessera::train::attention_training_test {
 namespace {

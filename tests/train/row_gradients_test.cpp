@@ -7,7 +7,7 @@
 #include "runtime/session/random_inputs.h"
 #include "support/random_tensor.h"
 #include "tessera/session.h"
-#include "train/training_graph.h"
+#include "train/net/training_graph.h"
 
 namespace tessera::train::row_gradients_test {
 namespace {

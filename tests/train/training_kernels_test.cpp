@@ -12,7 +12,7 @@
 #include "plan/plan.h"
 #include "runtime/session/session_access.h"
 #include "tessera/session.h"
-#include "train/training_graph.h"
+#include "train/net/training_graph.h"
 
 namespace tessera::train::training_kernels_test {
 namespace {

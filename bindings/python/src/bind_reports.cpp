@@ -23,7 +23,7 @@
 #include "runtime/session/assumed_dims.h"
 #include "runtime/session/random_inputs.h"
 #include "tessera/optimise.h"
-#include "train/training_step.h"
+#include "train/net/training_step.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

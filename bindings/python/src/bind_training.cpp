@@ -16,7 +16,7 @@
 #include "gil.h"
 #include "report/html/training_page.h"
 #include "tessera/train.h"
-#include "train/run_log.h"
+#include "train/run/run_log.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

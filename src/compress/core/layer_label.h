@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "train/layer_weights.h"
+#include "train/net/layer_weights.h"
 
 namespace tessera::compress {
 

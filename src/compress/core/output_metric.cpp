@@ -16,7 +16,7 @@
 #include "compress/core/label_kind.h"
 #include "compress/core/reference_outputs.h"
 #include "io/npz.h"
-#include "train/metrics.h"
+#include "train/evaluation/metrics.h"
 
 namespace tessera::compress {
 namespace {

@@ -14,7 +14,7 @@ class OutputMetric {
   //   agreement    the share of positions whose largest score stays in its place, along the axis of the classes; of
   //                integer outputs the share of equal elements
   //   cosine, snr  of the outputs to those of `reference`: their cosine, and the signal-to-noise ratio in decibels
-  //   a metric of trainings (train/metrics.h), which needs labels
+  //   a metric of trainings (train/evaluation/metrics.h), which needs labels
   //   command:…    a shell command, or a path with a slash: it gets the path of an .npz file and prints one number
   // Empty: accuracy where the data have labels that are classes; r2 where each score has a number as its label; with
   // other labels cosine, and a warning that they are passed over; without labels agreement where the outputs are scores

@@ -16,9 +16,9 @@
 #include "io/package/coded_weights.h"
 #include "runtime/session/random_inputs.h"
 #include "tessera/version.h"
-#include "train/layer_weights.h"
-#include "train/trained_model.h"
-#include "train/training_setup.h"
+#include "train/net/layer_weights.h"
+#include "train/net/trained_model.h"
+#include "train/run/training_setup.h"
 
 namespace tessera {
 namespace {

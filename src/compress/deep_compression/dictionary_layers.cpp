@@ -8,7 +8,7 @@
 #include "ops/core/infer.h"
 #include "ops/core/node_operands.h"
 #include "tessera/dictionary.h"
-#include "train/layer_weights.h"
+#include "train/net/layer_weights.h"
 
 namespace tessera {
 namespace {

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "io/toml_table.h"
 #include "tessera/deep_compression.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace tessera {
 namespace {

@@ -14,9 +14,9 @@
 #include "passes/find.h"
 #include "tessera/optimise.h"
 #include "tessera/version.h"
-#include "train/layer_weights.h"
-#include "train/magnitude_mask.h"
-#include "train/trained_model.h"
+#include "train/net/layer_weights.h"
+#include "train/net/magnitude_mask.h"
+#include "train/net/trained_model.h"
 
 namespace tessera {
 namespace {

@@ -243,7 +243,7 @@ class AttentionFuser {
     }
     return false;
   }
-  // A mask that is no weight (train/untrained.h).
+  // A mask that is no weight (train/net/untrained.h).
   static bool forbids(const Tensor& constant) {
     constexpr float kLowest = -1e4f;
     if (constant.dtype() != DType::f32 || !constant.has_data()) return false;

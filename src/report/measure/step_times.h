@@ -12,8 +12,8 @@
 
 namespace tessera::report {
 
-// Made-up inputs of a model that is to be timed. The learning rate of a training step (train/training_graph.h) is too
-// small to change its weights much: with others they soon are no numbers, and the step leaves out its update.
+// Made-up inputs of a model that is to be timed. The learning rate of a training step (train/net/training_graph.h) is
+// too small to change its weights much: with others they soon are no numbers, and the step leaves out its update.
 NamedValues inputs_to_time(const Model& model, std::uint64_t seed);
 
 // Seconds of each step of the model's own graph, the lower quartile of `runs` warm runs: what other programs add does

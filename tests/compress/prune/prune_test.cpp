@@ -14,8 +14,8 @@
 #include "support/temporary_folder.h"
 #include "support/tolerance.h"
 #include "tessera/optimise.h"
-#include "train/layer_weights.h"
-#include "train/magnitude_mask.h"
+#include "train/net/layer_weights.h"
+#include "train/net/magnitude_mask.h"
 
 namespace tessera::compress::prune_test {
 namespace {

@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kPass = "multiply_rounded";
 
-// Operands as train/mixed_precision.h rounds them: two casts each. 16: bf16, 1: f32.
+// Operands as train/net/mixed_precision.h rounds them: two casts each. 16: bf16, 1: f32.
 const std::string kRounded =
     "graph { input %x : f32[4, 6] input %w : f32[6, 5] %xb = Cast (%x) {to = 16} %xr = Cast (%xb) {to = 1} "
     "%wb = Cast (%w) {to = 16} %wr = Cast (%wb) {to = 1} ";

@@ -7,7 +7,7 @@
 #include "models/models.h"
 #include "runtime/session/random_inputs.h"
 #include "tessera/session.h"
-#include "train/training_graph.h"
+#include "train/net/training_graph.h"
 
 namespace tessera::passes::recompute_test {
 namespace {

@@ -14,7 +14,7 @@
 #include "support/expect_error.h"
 #include "support/pass_context.h"
 #include "support/temporary_folder.h"
-#include "train/training_step.h"
+#include "train/net/training_step.h"
 
 namespace tessera::test::explain_test {
 namespace {

@@ -1,0 +1,73 @@
+// What a training needs before its first step: the net, the data, and the sessions that run them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/train.h"
+#include "train/data/data_source.h"
+#include "train/data/loader.h"
+#include "train/evaluation/evaluation.h"
+#include "train/net/pruning.h"
+#include "train/net/training_graph.h"
+#include "train/run/binding.h"
+#include "train/run/data_faults.h"
+
+namespace tessera::train {
+
+// The net that the options name. Throws Error(invalid_argument) unless it is exactly one, and as loading does.
+Model load_net(const NetOptions& options);
+
+struct TrainingSetup {
+  // Throws Error as Trainer's constructor does.
+  TrainingSetup(const Model& model, TrainingConfig given);
+
+  TrainingConfig config;
+  std::vector<std::string> notes;  // see TrainedWeights
+  Model net;
+  DataSource data;
+  Binding binding;
+  TrainingGraphOptions graph_options;
+  std::vector<std::string> parameters, reasons;                // names, and why they are trained
+  std::vector<std::string> statistics;                         // names of running means and variances
+  std::vector<std::pair<std::string, std::string>> untrained;  // see TrainingGraph
+  std::map<std::string, TargetRange> target_ranges;            // by field; others are not checked
+  std::optional<Loader> loader;
+  std::optional<Model> step_model;
+  std::optional<Session> session;    // of the step
+  std::vector<LossOptions> losses;   // all of them; weights of classes are numbers
+  std::vector<std::string> metrics;  // all of them, the one that decides first
+  std::optional<Pruner> pruner;      // nothing where no weight is pruned
+  std::int64_t steps = 0, steps_per_epoch = 0;
+
+  SessionOptions session_options() const;
+  // Of "test", "validation" or "train", made when it is first asked for. Throws Error(invalid_argument) where there are
+  // no such data.
+  Evaluator& evaluator_of(const std::string& data);
+  bool has_data(const std::string& name) const { return data_of(name) != nullptr; }
+  // The data that the training is judged by while it goes on; empty where there are none.
+  std::string judging_data() const { return data.validation ? "validation" : data.test ? "test" : ""; }
+  DataSummary data_summary() const;
+  // Another loader of the training data, which gives the same batches.
+  std::unique_ptr<Loader> make_loader(int workers) const;
+  // All batches of a training have the same sizes, which the passes are better off knowing.
+  Model sized_net() const { return sized(net); }
+
+ private:
+  Model sized(const Model& model) const;
+  std::shared_ptr<const Dataset> data_of(const std::string& name) const;
+  void balance_losses();
+  LoaderOptions loader_options() const;
+  void bind_data();
+  void make_sessions();
+
+  std::map<std::string, std::unique_ptr<Evaluator>> evaluators_;
+  std::optional<Model> evaluation_model_;
+  std::vector<std::size_t> predictions_;  // see TrainingGraph
+};
+
+}  // namespace tessera::train
