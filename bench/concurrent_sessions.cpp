@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/core_ledger.h"
-#include "base/thread_pool.h"
+#include "base/threads/core_ledger.h"
+#include "base/threads/thread_pool.h"
 #include "bench/net.h"
 #include "runtime/session/random_inputs.h"
 #include "tessera/error.h"

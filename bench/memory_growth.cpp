@@ -13,8 +13,8 @@
 #include <map>
 #include <string>
 
-#include "base/philox.h"
-#include "base/units.h"
+#include "base/numbers/philox.h"
+#include "base/numbers/units.h"
 #include "runtime/session/random_inputs.h"
 #include "support/resident_memory.h"
 #include "tessera/error.h"

@@ -19,8 +19,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/philox.h"
-#include "base/thread_pool.h"
+#include "base/numbers/philox.h"
+#include "base/threads/thread_pool.h"
 #include "bench/net.h"
 #include "runtime/session/random_inputs.h"
 #include "tessera/error.h"

@@ -21,7 +21,7 @@
 #include "backends/cpu/machine/simd.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "report/values/json_text.h"
 
 namespace {

@@ -3,8 +3,8 @@
 // self-contained.
 #pragma once
 #include "backends/backend.h"
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "ir/graph.h"
 #include "ops/core/builder.h"
 #include "ops/core/gradient.h"

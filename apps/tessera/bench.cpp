@@ -5,8 +5,8 @@
 
 #include <chrono>
 
+#include "base/numbers/units.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "common.h"
 #include "option_values.h"
 #include "signals.h"

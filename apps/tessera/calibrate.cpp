@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
 #include "common.h"
 #include "report/measure/calibration.h"
 #include "train/run/calibration_steps.h"

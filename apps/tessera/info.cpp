@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/numbers/units.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "common.h"
 #include "io/package.h"
 #include "report/inspect/model_info.h"

@@ -1,7 +1,7 @@
 // tessera new: writes a well-known net with seeded random weights.
 #include <fmt/format.h>
 
-#include "base/units.h"
+#include "base/numbers/units.h"
 #include "common.h"
 #include "models/models.h"
 #include "option_values.h"

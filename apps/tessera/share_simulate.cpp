@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/numbers/units.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "common.h"
 #include "cost/profile.h"
 #include "io/file.h"

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/numbers/units.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "lease/messages.h"
 #include "share.h"
 #include "signals.h"

@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "runtime/session/random_inputs.h"
 #include "share/load.h"
 #include "share/model_of.h"

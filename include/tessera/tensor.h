@@ -26,7 +26,7 @@ std::int64_t element_count(const Shape& shape);
 // Strings count sizeof(std::string) each.
 std::int64_t byte_count(DType type, const Shape& shape);
 
-// 16-bit floats as plain storage; conversions are in src/base/half.h.
+// 16-bit floats as plain storage; conversions are in src/base/numbers/half.h.
 struct f16_t {
   std::uint16_t bits;
   friend bool operator==(f16_t, f16_t) = default;

@@ -12,7 +12,7 @@
 
 #include "backends/host_resources.h"
 #include "backends/stream.h"
-#include "base/stop_signal.h"
+#include "base/threads/stop_signal.h"
 #include "ops/core/op.h"
 
 namespace tessera::backends {

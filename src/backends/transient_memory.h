@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends {
 

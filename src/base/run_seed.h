@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 
 namespace tessera::base {
 

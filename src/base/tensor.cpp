@@ -11,8 +11,8 @@
 #include <mutex>
 #include <new>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 
 namespace tessera {
 namespace {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <map>
 
+#include "base/numbers/units.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "cost/fusion.h"
 
 namespace tessera::cost {

@@ -4,8 +4,8 @@
 #include <bit>
 #include <cstring>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "io/file.h"
 #include "io/npy_header.h"
 #include "io/npy_raw.h"

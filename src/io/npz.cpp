@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "io/file.h"
 #include "io/npy.h"
 #include "io/output_file.h"

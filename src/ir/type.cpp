@@ -1,7 +1,7 @@
 #include "ir/type.h"
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::ir {
 

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/worker_thread.h"
+#include "base/threads/worker_thread.h"
 #include "lease/connection.h"
 
 namespace tessera::lease {

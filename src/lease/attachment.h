@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/outside_demand.h"
+#include "base/threads/outside_demand.h"
 #include "cost/predictor.h"
 #include "lease/board.h"
 #include "lease/core_quota.h"

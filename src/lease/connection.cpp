@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
 
 namespace tessera::lease {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/cpu_info.h"
 #include "base/error.h"
-#include "base/philox.h"
-#include "base/units.h"
+#include "base/numbers/philox.h"
+#include "base/numbers/units.h"
 
 namespace tessera::models {
 

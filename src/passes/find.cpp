@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "ops/core/shape_arguments.h"
 #include "ops/op_table.h"
 #include "ops/rows/reduction.h"

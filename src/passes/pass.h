@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/stop_signal.h"
+#include "base/threads/stop_signal.h"
 #include "cost/machine.h"
 #include "ir/graph.h"
 

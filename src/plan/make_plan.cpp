@@ -4,7 +4,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
 #include "ops/core/infer.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::plan {
 namespace {

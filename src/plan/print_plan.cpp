@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "base/numbers/units.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "plan/plan.h"
 
 namespace tessera::plan {

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/half.h"
 #include "base/no_memory.h"
-#include "base/philox.h"
+#include "base/numbers/half.h"
+#include "base/numbers/philox.h"
 #include "ir/text.h"
 #include "plan/kernel_trial.h"
 

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/idle_scheduling.h"
-#include "base/thread_pool.h"
+#include "base/threads/idle_scheduling.h"
+#include "base/threads/thread_pool.h"
 #include "lease/attachment.h"
 #include "runtime/memory/spill_file.h"
 #include "share/gated_run.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "share/simulation.h"
 
 namespace tessera::share {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "io/toml_table.h"
 
 namespace tessera::share {

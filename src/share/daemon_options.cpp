@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
 #include "io/toml_table.h"
 #include "lease/job_description.h"
 #include "share/daemon.h"

@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
 #include "share/policy.h"
 
 namespace tessera::share {

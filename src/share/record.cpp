@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "share/trace.h"
 
 namespace tessera::share {

@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
 #include "runtime/memory/memory.h"
 
 namespace tessera {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 
 namespace tessera::cost::predictor_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <limits>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "support/expect_error.h"
 
 namespace tessera::test::text_test {

@@ -8,7 +8,7 @@
 #include <exception>
 #include <string>
 
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "runtime/session/random_inputs.h"
 #include "tessera/error.h"
 #include "tessera/log.h"

@@ -11,7 +11,7 @@
 #include <map>
 #include <optional>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "ir/verify.h"
 #include "ops/core/infer.h"
 #include "passes/pipeline.h"

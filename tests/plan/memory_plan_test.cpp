@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "tessera/error.h"
 
 namespace tessera::plan::memory_plan_test {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "io/onnx/writer.h"
 #include "ops/core/builder.h"
 #include "runtime/session/environment.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/float_state.h"
+#include "base/numbers/float_state.h"
 #include "ops/core/builder.h"
 #include "tessera/session.h"
 

@@ -8,9 +8,9 @@
 #include <mutex>
 #include <thread>
 
-#include "base/clock.h"
-#include "base/philox.h"
-#include "base/thread_pool.h"
+#include "base/numbers/philox.h"
+#include "base/threads/clock.h"
+#include "base/threads/thread_pool.h"
 #include "models/models.h"
 #include "ops/core/builder.h"
 #include "runtime/session/random_inputs.h"

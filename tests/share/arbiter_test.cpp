@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/clock.h"
-#include "base/idle_scheduling.h"
-#include "base/thread_pool.h"
+#include "base/threads/clock.h"
+#include "base/threads/idle_scheduling.h"
+#include "base/threads/thread_pool.h"
 #include "models/models.h"
 #include "runtime/session/random_inputs.h"
 #include "support/expect_error.h"

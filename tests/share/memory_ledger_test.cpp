@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/clock.h"
+#include "base/threads/clock.h"
 #include "support/expect_error.h"
 
 namespace tessera::share::memory_ledger_test {

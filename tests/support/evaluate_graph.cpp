@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "backends/reference/reference_device.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "runtime/run/evaluate.h"
 
 namespace tessera::test {

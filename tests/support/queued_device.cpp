@@ -7,8 +7,8 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "base/error.h"
-#include "base/float_state.h"
-#include "base/units.h"
+#include "base/numbers/float_state.h"
+#include "base/numbers/units.h"
 #include "ops/op_table.h"
 
 namespace tessera::test {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "ops/core/builder.h"
 #include "support/random_graph.h"
 

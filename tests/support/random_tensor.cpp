@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "backends/host/numeric.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 
 namespace tessera::test {
 

@@ -1,7 +1,7 @@
 #include "support/run_op.h"
 
 #include "backends/backend_table.h"
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "ops/core/infer.h"
 #include "runtime/run/evaluate.h"
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/thread_duty.h"
+#include "base/threads/thread_duty.h"
 #include "tessera/error.h"
 #include "tessera/session.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 namespace tessera::backends::host {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "backends/backend.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "base/run_seed.h"
 #include "ops/values/random_streams.h"
 

@@ -8,7 +8,7 @@
 
 #include "backends/backend.h"
 #include "backends/host/numeric.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "ops/convolutions/window_geometry.h"
 
 namespace tessera::backends::reference {

@@ -10,7 +10,7 @@
 #include "backends/simulated/mirrored_memory.h"
 #include "backends/simulated/options.h"
 #include "backends/simulated/timeline.h"
-#include "base/clock.h"
+#include "base/threads/clock.h"
 
 namespace tessera::backends::simulated {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
 
 namespace tessera::backends::simulated {
 namespace {

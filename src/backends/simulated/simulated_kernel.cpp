@@ -9,7 +9,7 @@
 #include "backends/transient_memory.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/float_state.h"
+#include "base/numbers/float_state.h"
 
 namespace tessera::backends::simulated {
 namespace {

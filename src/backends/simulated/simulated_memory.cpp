@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
 
 namespace tessera::backends::simulated {
 namespace {

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "base/assert.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 
 namespace tessera::backends::simulated {
 

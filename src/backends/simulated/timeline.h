@@ -6,8 +6,8 @@
 // do not. Operations are decided in the order of their start times; those that could start at the same time are ordered
 // by the seed. What lies before the start of an operation (its launch) takes no engine.
 //
-// The clock is usually virtual (base/clock.h): it stands still until a host thread waits, and goes on no further than
-// to the next thing that happens, so that threads of VirtualClock::run() find equal times in each run.
+// The clock is usually virtual (base/threads/clock.h): it stands still until a host thread waits, and goes on no
+// further than to the next thing that happens, so that threads of VirtualClock::run() find equal times in each run.
 #pragma once
 
 #include <array>

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
 #include "compress/quantise/calibration_samples.h"
 #include "report/explain/graph_cost.h"
 #include "report/measure/calibration.h"

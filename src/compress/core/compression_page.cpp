@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/units.h"
+#include "base/numbers/units.h"
 #include "compress/core/compression_costs.h"
 #include "report/html/html.h"
 #include "report/html/plot_axes.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 
 namespace tessera::compress {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/numbers/units.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "compress/core/compression_costs.h"
 #include "compress/core/compression_page.h"
 #include "report/html/html.h"

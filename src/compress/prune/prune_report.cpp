@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/numbers/units.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "compress/core/compression_costs.h"
 #include "compress/core/output_metric.h"
 #include "report/values/json_text.h"

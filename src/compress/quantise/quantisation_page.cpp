@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/units.h"
+#include "base/numbers/units.h"
 #include "compress/core/compression_costs.h"
 #include "compress/core/compression_page.h"
 #include "compress/core/output_metric.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::compress {
 

@@ -1,8 +1,8 @@
 // Chooses the decoder of a picture by its first bytes.
 #include <string_view>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "io/image/decoders.h"
 #include "tessera/images.h"
 #include "tessera/tessera_images.h"

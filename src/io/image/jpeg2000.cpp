@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "io/image/decoders.h"
 #include "io/image/jpeg2000_header.h"
 

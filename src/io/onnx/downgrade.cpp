@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "io/onnx/downgrade_rules.h"
 #include "io/onnx/form_version.h"
 #include "io/onnx/operator_history.h"

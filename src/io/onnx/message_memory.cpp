@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
 #include "io/onnx/field_reader.h"
 #include "onnx.pb.h"
 

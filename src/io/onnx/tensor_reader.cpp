@@ -6,9 +6,9 @@
 #include <complex>
 #include <cstring>
 
-#include "base/checked.h"
 #include "base/error.h"
 #include "base/file_pages.h"
+#include "base/numbers/checked.h"
 #include "ops/core/shape_arguments.h"
 
 namespace tessera::io {

@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "io/onnx/upgrade_rules.h"
 
 namespace tessera::io {

@@ -3,7 +3,7 @@
 #include <limits>
 #include <span>
 
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "io/onnx/aligned_model.h"
 #include "io/onnx/exporter.h"
 #include "io/output_file.h"

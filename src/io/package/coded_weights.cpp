@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "io/package/huffman.h"
 
 namespace tessera::io {

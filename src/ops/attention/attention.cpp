@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "ops/attention/attention_gradient.h"
 #include "ops/core/check_operand.h"
 #include "ops/core/gradient.h"

@@ -16,9 +16,9 @@ inline bool gives_statistics(const OpDef& op) {
   return &op == &attention_with_statistics || &op == &attention_with_dropout;
 }
 
-// Output of AttentionWithDropout: the seed and the stream of the Philox numbers (base/philox.h) that decide what is
-// kept. The number of the weight of batch b, head h, query i and key j is that of element [b, h, i, j] of a tensor
-// [batch, heads, queries, total keys], as Dropout counts them.
+// Output of AttentionWithDropout: the seed and the stream of the Philox numbers (base/numbers/philox.h) that decide
+// what is kept. The number of the weight of batch b, head h, query i and key j is that of element [b, h, i, j] of a
+// tensor [batch, heads, queries, total keys], as Dropout counts them.
 inline constexpr std::size_t kAttentionRandom = 4;
 inline bool drops_weights(const OpDef& op) {
   return &op == &attention_with_dropout;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "ops/attention/cache_coding.h"
 #include "ops/attention/grouped_cache.h"
 #include "ops/core/check_operand.h"

@@ -1,6 +1,6 @@
 #include "ops/attention/grouped_cache.h"
 
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::ops {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/checked.h"
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/checked.h"
+#include "base/numbers/half.h"
 #include "ops/classical/node_order.h"
 
 namespace tessera::ops {

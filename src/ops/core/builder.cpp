@@ -1,7 +1,7 @@
 #include "ops/core/builder.h"
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "ops/core/infer.h"
 
 namespace tessera::ops {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "ops/core/gradient.h"
 #include "ops/core/shape_arguments.h"
 #include "ops/core/text_of.h"

@@ -1,7 +1,7 @@
 #include "ops/movement/pad.h"
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "ops/core/gradient.h"
 #include "ops/core/shape_arguments.h"
 

@@ -1,7 +1,7 @@
 #include "ops/quantised/gather_block_quantized.h"
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "ops/quantised/matmul_n_bits.h"
 #include "ops/quantised/packed_bits.h"
 

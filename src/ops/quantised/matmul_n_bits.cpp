@@ -2,8 +2,8 @@
 
 #include <bit>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "ops/quantised/packed_bits.h"
 
 namespace tessera::ops {

@@ -1,6 +1,6 @@
 #include "ops/quantised/packed_bits.h"
 
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::ops {
 namespace {

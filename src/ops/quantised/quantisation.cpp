@@ -1,7 +1,7 @@
 #include "ops/quantised/quantisation.h"
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "ops/core/gradient.h"
 #include "ops/core/text_of.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "ops/core/gradient.h"
 #include "ops/core/shape_arguments.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "ops/core/shape_arguments.h"
 #include "ops/core/text_of.h"
 

@@ -1,4 +1,4 @@
-// Random tensors. Numbers are Philox's (base/philox.h): the same for the same seed on every machine.
+// Random tensors. Numbers are Philox's (base/numbers/philox.h): the same for the same seed on every machine.
 #pragma once
 
 #include "ops/core/op.h"

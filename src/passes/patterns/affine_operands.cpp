@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/checked.h"
-#include "base/half.h"
+#include "base/numbers/checked.h"
+#include "base/numbers/half.h"
 #include "passes/find.h"
 
 namespace tessera::passes {

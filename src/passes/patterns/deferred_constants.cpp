@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/file_pages.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "passes/find.h"
 
 namespace tessera::passes {

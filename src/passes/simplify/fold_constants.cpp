@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "ir/constant_role.h"
 #include "ops/core/infer.h"
 #include "ops/core/node_operands.h"

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "io/package.h"
 #include "ir/graph.h"
 #include "report/explain/explain_words.h"

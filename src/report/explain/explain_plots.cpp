@@ -7,7 +7,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "base/units.h"
+#include "base/numbers/units.h"
 #include "report/explain/explain_words.h"
 #include "report/explain/operator_totals.h"
 #include "report/html/label_placement.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/numbers/units.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "report/explain/explain.h"
 #include "report/explain/explain_words.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/units.h"
+#include "base/numbers/units.h"
 #include "cost/precision.h"
 
 namespace tessera::report {

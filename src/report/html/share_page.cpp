@@ -6,7 +6,7 @@
 #include <array>
 #include <limits>
 
-#include "base/units.h"
+#include "base/numbers/units.h"
 #include "report/html/html.h"
 #include "report/html/html_table.h"
 #include "report/html/plot_axes.h"

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/cpu_info.h"
+#include "base/numbers/units.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "cost/machine.h"
 #include "report/html/class_report.h"
 #include "report/html/curve_plot.h"

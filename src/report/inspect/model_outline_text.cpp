@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "backends/host/numeric.h"
+#include "base/numbers/units.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "report/inspect/model_outline.h"
 #include "report/inspect/tensor_statistics.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/peak_memory.h"
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "report/values/json_text.h"
 #include "tessera/error.h"
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "report/values/json_text.h"
 #include "runtime/session/session_access.h"
 

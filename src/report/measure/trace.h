@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/thread_spans.h"
+#include "base/threads/thread_spans.h"
 #include "report/explain/memory_timeline.h"
 #include "tessera/session.h"
 

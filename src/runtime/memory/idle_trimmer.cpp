@@ -5,7 +5,7 @@
 
 #include <exception>
 
-#include "base/worker_thread.h"
+#include "base/threads/worker_thread.h"
 #include "runtime/memory/device_blocks.h"
 #include "runtime/memory/memory.h"
 

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
+#include "base/numbers/units.h"
 #include "base/poison.h"
-#include "base/units.h"
 #include "lease/attachment.h"
 #include "runtime/memory/device_blocks.h"
 #include "runtime/memory/idle_trimmer.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
 
 namespace tessera::runtime {
 namespace {

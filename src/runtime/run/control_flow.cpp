@@ -5,8 +5,8 @@
 #include <deque>
 
 #include "backends/host/movement.h"
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "base/run_seed.h"
 #include "ops/core/control_flow.h"
 #include "ops/core/infer.h"

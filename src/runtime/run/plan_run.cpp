@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/float_state.h"
 #include "base/no_memory.h"
+#include "base/numbers/float_state.h"
 #include "runtime/memory/arena_access.h"
 #include "runtime/memory/run_arenas.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "lease/attachment.h"
 #include "tessera/session.h"
 

@@ -2,7 +2,7 @@
 
 #include <condition_variable>
 
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 
 namespace tessera::runtime {
 namespace {

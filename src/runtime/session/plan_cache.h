@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/stop_signal.h"
+#include "base/threads/stop_signal.h"
 #include "tessera/clock.h"
 
 namespace tessera::runtime {

@@ -5,8 +5,8 @@
 #include "backends/host/numeric.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
-#include "base/philox.h"
-#include "base/units.h"
+#include "base/numbers/philox.h"
+#include "base/numbers/units.h"
 
 namespace tessera::runtime {
 namespace {

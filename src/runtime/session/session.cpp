@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/no_memory.h"
-#include "base/thread_spans.h"
+#include "base/threads/thread_spans.h"
 #include "runtime/memory/process_memory.h"
 #include "runtime/memory/run_arenas.h"
 #include "runtime/run/evaluate.h"

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/stop_signal.h"
+#include "base/threads/stop_signal.h"
 #include "ir/graph.h"
 #include "runtime/memory/memory.h"
 #include "tessera/clock.h"

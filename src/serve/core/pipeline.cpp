@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/short_slices.h"
 #include "base/text.h"
+#include "base/threads/short_slices.h"
 #include "serve/core/log.h"
 #include "serve/core/tracing.h"
 #include "serve/protocol/datatype.h"

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/short_slices.h"
 #include "base/text.h"
+#include "base/threads/short_slices.h"
 #include "serve/core/classification.h"
 #include "serve/core/log.h"
 #include "serve/core/picture_model.h"

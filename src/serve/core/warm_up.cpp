@@ -6,7 +6,7 @@
 #include <random>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "io/file.h"
 #include "serve/core/log.h"
 #include "serve/protocol/request_decoder.h"

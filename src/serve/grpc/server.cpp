@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/short_slices.h"
+#include "base/threads/short_slices.h"
 #include "serve/core/log.h"
 #include "serve/grpc/convert.h"
 #include "serve/grpc/infer_reactors.h"

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/short_slices.h"
+#include "base/threads/short_slices.h"
 #include "serve/core/log.h"
 #include "serve/http/session.h"
 

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <system_error>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "io/output_file.h"
 
 namespace tessera::train {

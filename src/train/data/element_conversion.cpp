@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 namespace tessera::train {
 namespace {

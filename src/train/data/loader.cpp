@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/worker_thread.h"
+#include "base/threads/worker_thread.h"
 #include "train/data/images/mixup.h"
 #include "train/data/sample_reader.h"
 #include "train/data/sampler.h"

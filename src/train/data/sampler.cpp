@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 
 namespace tessera::train {
 

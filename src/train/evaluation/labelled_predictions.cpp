@@ -1,6 +1,6 @@
 #include "train/evaluation/labelled_predictions.h"
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 namespace tessera::train {
 namespace {

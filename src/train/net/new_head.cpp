@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "ops/core/infer.h"
 #include "passes/find.h"
 #include "train/net/layer_weights.h"

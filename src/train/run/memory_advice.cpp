@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
 
 namespace tessera::train {
 

@@ -4,7 +4,7 @@
 
 #include "backends/backend_table.h"
 #include "backends/simulated/kernel_time.h"
-#include "base/clock.h"
+#include "base/threads/clock.h"
 #include "support/device_call.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"

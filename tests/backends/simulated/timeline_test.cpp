@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "base/clock.h"
+#include "base/threads/clock.h"
 
 namespace tessera::test::timeline_test {
 namespace {

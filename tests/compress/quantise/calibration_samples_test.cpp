@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "io/npz.h"
 #include "ops/core/builder.h"
 #include "support/expect_error.h"

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "models/models.h"
 #include "report/measure/calibration.h"
 #include "support/expect_error.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "models/models.h"
 #include "runtime/session/random_inputs.h"
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "base/clock.h"
+#include "base/threads/clock.h"
 #include "runtime/session/program.h"
 
 namespace tessera::runtime::plan_cache_test {

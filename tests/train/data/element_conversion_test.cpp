@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "support/expect_error.h"
 
 namespace tessera::train::element_conversion_test {

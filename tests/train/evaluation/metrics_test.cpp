@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "support/expect_error.h"
 
 namespace tessera::train::metrics_test {

@@ -10,7 +10,7 @@
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/indirect_product_bf16.h"
 #include "backends/cpu/products/tile_rows.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

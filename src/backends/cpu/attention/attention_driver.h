@@ -15,7 +15,7 @@
 #include "backends/backend.h"
 #include "backends/cpu/attention/attention_plan.h"
 #include "backends/host/random.h"
-#include "base/yield_point.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::backends::cpu {
 

@@ -8,7 +8,7 @@
 #include "backends/cpu/attention/kernels.h"
 #include "backends/cpu/machine/operand_rules.h"
 #include "backends/cpu/products/indirect_product_f32.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -19,8 +19,8 @@
 #include "backends/cpu/products/gemm_f32_isa.h"
 #include "backends/cpu/products/indirect_product_f32.h"
 #include "backends/host/random.h"
-#include "base/checked.h"
-#include "base/yield_point.h"
+#include "base/numbers/checked.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/products/gemm_f32_isa.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -4,7 +4,7 @@
 #include "backends/cpu/convolutions/im2col_f32.h"
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/products/gemm_f32.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

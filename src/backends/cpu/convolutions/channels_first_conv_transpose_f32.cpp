@@ -5,7 +5,7 @@
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/machine/operand_rules.h"
 #include "backends/cpu/products/gemm_f32.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "ops/convolutions/window_geometry.h"
 
 namespace tessera::backends::cpu {

@@ -17,7 +17,7 @@
 #include "backends/cpu/products/layer_operands.h"
 #include "backends/cpu/products/window_product.h"
 #include "base/assert.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/products/gemm_s8.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "ops/convolutions/window_geometry.h"
 
 namespace tessera::backends::cpu {

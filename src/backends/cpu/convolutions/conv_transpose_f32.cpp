@@ -10,7 +10,7 @@
 #include "backends/cpu/products/gemm_f32.h"
 #include "backends/cpu/products/indirect_product_f32.h"
 #include "backends/cpu/products/layer_operands.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "ops/convolutions/channels_last.h"
 
 namespace tessera::backends::cpu {

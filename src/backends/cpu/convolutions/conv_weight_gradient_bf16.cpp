@@ -20,8 +20,8 @@
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/gemm_f32.h"
 #include "backends/cpu/products/indirect_product_bf16.h"
-#include "base/checked.h"
-#include "base/yield_point.h"
+#include "base/numbers/checked.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::backends::cpu {
 namespace {

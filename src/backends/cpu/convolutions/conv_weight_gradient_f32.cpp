@@ -7,7 +7,7 @@
 #include "backends/cpu/convolutions/weight_gradient.h"
 #include "backends/cpu/machine/operand_rules.h"
 #include "backends/cpu/products/gemm_f32.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "ops/convolutions/channels_last.h"
 #include "ops/convolutions/conv_weight_gradient.h"
 

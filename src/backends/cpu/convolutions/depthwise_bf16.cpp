@@ -13,9 +13,9 @@
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/layer_operands.h"
 #include "backends/cpu/products/window_product.h"
-#include "base/checked.h"
-#include "base/half.h"
-#include "base/yield_point.h"
+#include "base/numbers/checked.h"
+#include "base/numbers/half.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::backends::cpu {
 

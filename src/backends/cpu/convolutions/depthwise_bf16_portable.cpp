@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "backends/cpu/convolutions/depthwise_bf16.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 namespace tessera::backends::cpu {
 

@@ -8,7 +8,7 @@
 #include "backends/cpu/convolutions/line_conv.h"
 #include "backends/cpu/convolutions/window_lines_f32.h"
 #include "backends/cpu/products/layer_operands.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

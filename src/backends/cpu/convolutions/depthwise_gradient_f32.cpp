@@ -8,8 +8,8 @@
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/convolutions/weight_gradient.h"
 #include "backends/cpu/products/layer_operands.h"
-#include "base/checked.h"
-#include "base/yield_point.h"
+#include "base/numbers/checked.h"
+#include "base/threads/yield_point.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/convolutions/depthwise_gradient_f32.cpp"

@@ -12,8 +12,8 @@
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/result_s8.h"
-#include "base/checked.h"
-#include "base/yield_point.h"
+#include "base/numbers/checked.h"
+#include "base/threads/yield_point.h"
 #include "ops/quantised/quantised_layers.h"
 
 namespace tessera::backends::cpu {

@@ -9,7 +9,7 @@
 #include "backends/cpu/machine/operand_rules.h"
 #include "backends/cpu/products/epilogue.h"
 #include "backends/cpu/products/gemm_f32.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "ops/convolutions/dictionary_conv.h"
 
 namespace tessera::backends::cpu {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 #ifndef TESSERA_BACKENDS_CPU_CONV_IM2COL_ONCE
 #define TESSERA_BACKENDS_CPU_CONV_IM2COL_ONCE

@@ -4,7 +4,7 @@
 #include <limits>
 #include <tuple>
 
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/convolutions/sliding_window.cpp"

@@ -10,7 +10,7 @@
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/window_line_f32.h"
 #include "backends/cpu/products/windows.h"
-#include "base/yield_point.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::backends::cpu {
 

@@ -6,7 +6,7 @@
 
 #include "backends/cpu/convolutions/weight_gradient.h"
 #include "backends/cpu/products/gemm_f32.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

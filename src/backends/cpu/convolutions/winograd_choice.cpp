@@ -6,7 +6,7 @@
 #include "backends/cpu/convolutions/winograd_transforms.h"
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/window_plan.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/cpu/products/windows.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 

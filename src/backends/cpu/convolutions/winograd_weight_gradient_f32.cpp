@@ -12,8 +12,8 @@
 #include "backends/cpu/convolutions/weight_gradient.h"
 #include "backends/cpu/convolutions/winograd_gradient_transforms.h"
 #include "backends/cpu/products/gemm_f32_isa.h"
-#include "base/checked.h"
-#include "base/yield_point.h"
+#include "base/numbers/checked.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 

@@ -12,7 +12,7 @@
 #include "backends/cpu/element_wise/independent_elements.h"
 #include "backends/cpu/element_wise/kernels.h"
 #include "backends/cpu/element_wise/rounding_bf16.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/element_wise/cast.cpp"

@@ -17,7 +17,7 @@
 #include "backends/cpu/element_wise/look_up_bytes.h"
 #include "backends/cpu/element_wise/quantisation_rows.h"
 #include "base/assert.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -8,7 +8,7 @@
 #include "backends/cpu/element_wise/broadcast.h"
 #include "backends/cpu/element_wise/cast.h"
 #include "backends/cpu/element_wise/kernels.h"
-#include "base/integer_power.h"
+#include "base/numbers/integer_power.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/element_wise/pow.cpp"

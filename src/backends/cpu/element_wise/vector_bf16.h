@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE::bf16 {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/cpu/machine/roof_kernels.h"
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 
 namespace tessera::backends::cpu {
 

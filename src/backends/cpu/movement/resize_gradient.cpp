@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/cpu/movement/kernels.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "ops/sampling/resize.h"
 
 #undef HWY_TARGET_INCLUDE

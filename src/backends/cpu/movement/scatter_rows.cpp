@@ -9,7 +9,7 @@
 #include "backends/cpu/movement/kernels.h"
 #include "backends/cpu/movement/movement.h"
 #include "backends/cpu/movement/scatter_rows.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "ops/core/shape_arguments.h"
 
 #undef HWY_TARGET_INCLUDE

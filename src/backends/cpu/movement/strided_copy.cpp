@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/movement/strided_copy.cpp"

@@ -4,7 +4,7 @@
 #include "backends/cpu/convolutions/sliding_window.h"
 #include "backends/cpu/machine/operand_rules.h"
 #include "backends/cpu/pooling/kernels.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/pooling/channels_first_pool_f32.cpp"

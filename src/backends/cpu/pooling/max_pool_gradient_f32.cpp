@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/cpu/pooling/kernels.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "ops/convolutions/window_geometry.h"
 #include "ops/pooling/max_pool_gradient.h"
 

@@ -7,7 +7,7 @@
 
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/pooling/kernels.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 #ifndef TESSERA_BACKENDS_CPU_MAX_POOL_ROWS
 #define TESSERA_BACKENDS_CPU_MAX_POOL_ROWS

@@ -10,8 +10,8 @@
 
 #include "backends/cpu/element_wise/element_wise_unary.h"
 #include "backends/cpu/products/gemm_f32_isa.h"
-#include "base/checked.h"
-#include "base/yield_point.h"
+#include "base/numbers/checked.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -9,8 +9,8 @@
 #include "backends/cpu/products/indirect_product_s8.h"
 #include "backends/cpu/products/product_split.h"
 #include "backends/cpu/products/tile_rows.h"
-#include "base/checked.h"
-#include "base/yield_point.h"
+#include "base/numbers/checked.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::backends::cpu {
 namespace {

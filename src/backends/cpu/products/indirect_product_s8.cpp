@@ -6,7 +6,7 @@
 
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/tile_rows.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

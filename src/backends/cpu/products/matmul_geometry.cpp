@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "backends/cpu/products/gemm_f32.h"
 #include "backends/cpu/products/kernels.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/products/matmul_n_bits.cpp"

@@ -2,7 +2,7 @@
 #include "backends/cpu/products/gemm_f32.h"
 #include "backends/cpu/products/gemm_s8.h"
 #include "backends/cpu/products/kernels.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

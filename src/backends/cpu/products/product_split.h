@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <new>
 
-#include "base/checked.h"
-#include "base/yield_point.h"
+#include "base/numbers/checked.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::backends::cpu {
 

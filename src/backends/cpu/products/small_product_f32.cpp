@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backends/cpu/products/gemm_f32.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/products/small_product_f32.cpp"

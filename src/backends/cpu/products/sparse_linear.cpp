@@ -9,7 +9,7 @@
 #include "backends/cpu/products/kernels.h"
 #include "backends/cpu/products/sparse_panels.h"
 #include "backends/cpu/products/sparse_weights.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "ops/products/linear.h"
 
 namespace tessera::backends::cpu {

@@ -10,7 +10,7 @@
 #include "backends/cpu/products/indirect_product_s8.h"
 #include "backends/cpu/products/kernels.h"
 #include "backends/cpu/products/result_s8.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "ops/quantised/quantised_layers.h"
 
 namespace tessera::backends::cpu {

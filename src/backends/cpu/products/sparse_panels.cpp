@@ -2,7 +2,7 @@
 #include "backends/cpu/products/sparse_panels.h"
 
 #include "backends/cpu/products/sparse_weights.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/products/sparse_panels.cpp"

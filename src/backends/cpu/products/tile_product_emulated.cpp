@@ -7,7 +7,7 @@
 #include "backends/cpu/products/indirect_product_bf16.h"
 #include "backends/cpu/products/indirect_product_s8.h"
 #include "backends/cpu/products/tile_product.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 namespace tessera::backends::cpu {
 

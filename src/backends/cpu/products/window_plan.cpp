@@ -1,6 +1,6 @@
 #include "backends/cpu/products/window_plan.h"
 
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

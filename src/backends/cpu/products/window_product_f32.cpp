@@ -8,7 +8,7 @@
 #include "backends/cpu/products/indirect_product_f32.h"
 #include "backends/cpu/products/layer_operands.h"
 #include "backends/cpu/products/window_product.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -11,7 +11,7 @@
 #include "backends/cpu/products/result_s8.h"
 #include "backends/cpu/products/window_product.h"
 #include "backends/cpu/products/window_sums_s8.h"
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "ops/quantised/quantised_layers.h"
 
 namespace tessera::backends::cpu {

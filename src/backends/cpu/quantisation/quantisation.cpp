@@ -8,8 +8,8 @@
 
 #include "backends/cpu/element_wise/quantisation_rows.h"
 #include "backends/cpu/quantisation/kernels.h"
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -13,7 +13,7 @@
 #include "backends/cpu/products/tile_rows.h"
 #include "backends/cpu/recurrent/kernels.h"
 #include "backends/cpu/recurrent/recurrent_layer.h"
-#include "base/yield_point.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::backends::cpu {
 namespace {

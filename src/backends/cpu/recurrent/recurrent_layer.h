@@ -16,8 +16,8 @@
 #include "backends/backend.h"
 #include "backends/cpu/recurrent/recurrent_gates.h"
 #include "backends/cpu/recurrent/recurrent_sizes.h"
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "ops/recurrent/recurrent.h"
 #include "ops/recurrent/recurrent_gradient.h"
 

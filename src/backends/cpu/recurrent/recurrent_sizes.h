@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "ops/recurrent/recurrent.h"
 
 namespace tessera::backends::cpu {

@@ -8,8 +8,8 @@
 #include "backends/cpu/trees/kernels.h"
 #include "backends/cpu/trees/leaf_votes.h"
 #include "backends/host/forest_scores.h"
-#include "base/checked.h"
-#include "base/half.h"
+#include "base/numbers/checked.h"
+#include "base/numbers/half.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -6,8 +6,8 @@
 #include <bit>
 #include <memory>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers/checked.h"
 #include "io/file.h"
 #include "train/data/array_dataset.h"
 #include "train/data/images/byte_pictures.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "train/data/dataset.h"
 
 namespace tessera::train {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "backends/cpu/machine/simd.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 

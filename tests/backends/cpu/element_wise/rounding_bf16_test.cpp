@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/cpu/machine/simd.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 namespace tessera::backends::cpu::rounding_bf16_test {
 namespace {

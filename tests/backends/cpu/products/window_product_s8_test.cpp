@@ -11,7 +11,7 @@
 
 #include "backends/cpu/machine/large_operands.h"
 #include "backends/cpu/machine/simd.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "ops/convolutions/channels_last.h"
 #include "ops/quantised/quantised_layers.h"
 #include "support/against_reference.h"

@@ -6,7 +6,7 @@
 
 #include "backends/cpu/machine/large_operands.h"
 #include "backends/cpu/machine/simd.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "support/against_reference.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"

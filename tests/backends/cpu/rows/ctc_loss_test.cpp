@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 

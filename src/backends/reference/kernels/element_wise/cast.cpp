@@ -5,7 +5,7 @@
 #include "backends/backend.h"
 #include "backends/host/numeric.h"
 #include "backends/reference/number_text.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 namespace tessera::backends::reference {
 

@@ -5,7 +5,7 @@
 #include "backends/backend.h"
 #include "backends/reference/broadcast.h"
 #include "base/error.h"
-#include "base/integer_power.h"
+#include "base/numbers/integer_power.h"
 
 namespace tessera::backends::reference {
 namespace {

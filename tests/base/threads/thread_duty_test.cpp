@@ -1,10 +1,10 @@
-#include "base/thread_duty.h"
+#include "base/threads/thread_duty.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "base/yield_point.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::base::thread_duty_test {
 namespace {

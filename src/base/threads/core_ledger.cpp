@@ -1,12 +1,12 @@
-#include "base/core_ledger.h"
+#include "base/threads/core_ledger.h"
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "base/assert.h"
-#include "base/idle_scheduling.h"
-#include "base/yield_point.h"
+#include "base/threads/idle_scheduling.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::base {
 

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/core_ledger.h"
+#include "base/threads/core_ledger.h"
 
 namespace tessera::base {
 

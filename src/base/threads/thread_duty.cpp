@@ -1,6 +1,6 @@
-#include "base/thread_duty.h"
+#include "base/threads/thread_duty.h"
 
-#include "base/yield_point.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::base {
 

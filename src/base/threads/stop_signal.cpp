@@ -1,7 +1,7 @@
-#include "base/stop_signal.h"
+#include "base/threads/stop_signal.h"
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/numbers/units.h"
 
 namespace tessera::base {
 

@@ -1,4 +1,4 @@
-#include "base/short_slices.h"
+#include "base/threads/short_slices.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <thread>
 
-#include "base/worker_thread.h"
+#include "base/threads/worker_thread.h"
 
 namespace tessera::base::short_slices_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "base/yield_point.h"
+#include "base/threads/yield_point.h"
 #include "tessera/clock.h"
 
 namespace tessera::base {

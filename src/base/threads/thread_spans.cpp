@@ -1,4 +1,4 @@
-#include "base/thread_spans.h"
+#include "base/threads/thread_spans.h"
 
 #include <new>
 

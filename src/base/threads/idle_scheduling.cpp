@@ -1,4 +1,4 @@
-#include "base/idle_scheduling.h"
+#include "base/threads/idle_scheduling.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -6,7 +6,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "base/worker_thread.h"
+#include "base/threads/worker_thread.h"
 
 namespace tessera::base {
 namespace {

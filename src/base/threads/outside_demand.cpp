@@ -1,4 +1,4 @@
-#include "base/outside_demand.h"
+#include "base/threads/outside_demand.h"
 
 namespace tessera::base {
 

@@ -1,4 +1,4 @@
-#include "base/units.h"
+#include "base/numbers/units.h"
 
 #include <fmt/format.h>
 

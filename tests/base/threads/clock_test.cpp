@@ -1,4 +1,4 @@
-#include "base/clock.h"
+#include "base/threads/clock.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/philox.h"
-#include "base/stop_signal.h"
+#include "base/numbers/philox.h"
+#include "base/threads/stop_signal.h"
 #include "tessera/error.h"
 
 namespace tessera::test::clock_test {

@@ -1,6 +1,6 @@
 // Length: the tasks, the team of workers and the loops that invite them wake one another by atomics whose order is
 // argued across all of them.
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 
 #include <sys/mman.h>
 
@@ -17,17 +17,17 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "base/checked.h"
 #include "base/cpu_info.h"
 #include "base/environment.h"
-#include "base/float_state.h"
-#include "base/idle_scheduling.h"
 #include "base/log.h"
-#include "base/outside_demand.h"
-#include "base/thread_duty.h"
-#include "base/thread_spans.h"
-#include "base/worker_thread.h"
-#include "base/yield_point.h"
+#include "base/numbers/checked.h"
+#include "base/numbers/float_state.h"
+#include "base/threads/idle_scheduling.h"
+#include "base/threads/outside_demand.h"
+#include "base/threads/thread_duty.h"
+#include "base/threads/thread_spans.h"
+#include "base/threads/worker_thread.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::base {
 namespace {

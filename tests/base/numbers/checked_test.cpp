@@ -1,4 +1,4 @@
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 
 #include <gtest/gtest.h>
 

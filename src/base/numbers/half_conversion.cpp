@@ -1,6 +1,6 @@
-// The public conversions (tessera/half.h); inside Tessera the inline ones of base/half.h are used.
+// The public conversions (tessera/half.h); inside Tessera the inline ones of base/numbers/half.h are used.
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "tessera/half.h"
 
 namespace tessera {

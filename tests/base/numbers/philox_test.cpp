@@ -1,4 +1,4 @@
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 
 #include <gtest/gtest.h>
 

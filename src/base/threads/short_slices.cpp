@@ -1,4 +1,4 @@
-#include "base/short_slices.h"
+#include "base/threads/short_slices.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "base/clock.h"
+#include "base/threads/clock.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/assert.h"
-#include "base/philox.h"
+#include "base/numbers/philox.h"
 
 namespace tessera {
 namespace {

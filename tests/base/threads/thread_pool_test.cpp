@@ -1,4 +1,4 @@
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/float_state.h"
-#include "base/thread_spans.h"
+#include "base/numbers/float_state.h"
+#include "base/threads/thread_spans.h"
 
 namespace tessera::test::thread_pool_test {
 namespace {

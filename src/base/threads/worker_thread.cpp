@@ -1,11 +1,11 @@
-#include "base/worker_thread.h"
+#include "base/threads/worker_thread.h"
 
 #include <signal.h>
 
 #include <memory>
 #include <system_error>
 
-#include "base/short_slices.h"
+#include "base/threads/short_slices.h"
 
 namespace tessera::base {
 namespace {

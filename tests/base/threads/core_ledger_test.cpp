@@ -1,4 +1,4 @@
-#include "base/core_ledger.h"
+#include "base/threads/core_ledger.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/philox.h"
-#include "base/thread_pool.h"
-#include "base/yield_point.h"
+#include "base/numbers/philox.h"
+#include "base/threads/clock.h"
+#include "base/threads/thread_pool.h"
+#include "base/threads/yield_point.h"
 
 namespace tessera::test::core_ledger_test {
 namespace {

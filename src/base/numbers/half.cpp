@@ -1,4 +1,4 @@
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 #include <algorithm>
 #include <limits>
