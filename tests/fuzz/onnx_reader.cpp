@@ -3,7 +3,7 @@
 #include <set>
 
 #include "io/onnx/reader.h"
-#include "io/onnx/upgrade.h"
+#include "io/onnx/upgrade/upgrade.h"
 #include "io/onnx/writer.h"
 #include "ir/text.h"
 #include "ops/core/infer.h"

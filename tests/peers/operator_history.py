@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/io/onnx/operator_history.inc from the schemas of the onnx package: what of an operator's newest form older
+"""Writes src/io/onnx/downgrade/operator_history.inc from the schemas of the onnx package: what of an operator's newest form older
 operator set versions lack.
 
 operator_history.py          writes the table anew
@@ -14,7 +14,7 @@ import textwrap
 
 import onnx
 
-TABLE = pathlib.Path(__file__).resolve().parent.parent.parent / "src/io/onnx/operator_history.inc"
+TABLE = pathlib.Path(__file__).resolve().parent.parent.parent / "src/io/onnx/downgrade/operator_history.inc"
 OLDEST = {"": 7, "ai.onnx.ml": 1}  # versions before these are not told apart
 DTYPES = {
     "float": "f32",

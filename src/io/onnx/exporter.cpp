@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "io/onnx/form_version.h"
+#include "io/onnx/downgrade/form_version.h"
 #include "ir/constant_role.h"
 #include "ir/overridable.h"
 

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/error.h"
-#include "io/onnx/downgrade.h"
-#include "io/onnx/form_version.h"
-#include "io/onnx/upgrade.h"
+#include "io/onnx/downgrade/downgrade.h"
+#include "io/onnx/downgrade/form_version.h"
+#include "io/onnx/upgrade/upgrade.h"
 #include "ops/op_table.h"
 
 namespace tessera::io {

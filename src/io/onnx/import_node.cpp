@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "io/onnx/import_body.h"
 #include "io/onnx/importer.h"
-#include "io/onnx/upgrade.h"
+#include "io/onnx/upgrade/upgrade.h"
 #include "ir/constant_role.h"
 #include "ops/op_table.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "io/onnx/upgrade.h"
+#include "io/onnx/upgrade/upgrade.h"
 #include "ir/constant_role.h"
 #include "ops/core/shape_arguments.h"
 

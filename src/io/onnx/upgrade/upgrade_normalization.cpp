@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "io/onnx/upgrade_rules.h"
+#include "io/onnx/upgrade/upgrade_rules.h"
 
 namespace tessera::io {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "io/onnx/upgrade_rules.h"
+#include "io/onnx/upgrade/upgrade_rules.h"
 #include "ops/core/op.h"
 
 namespace tessera::io {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "io/onnx/downgrade_rules.h"
+#include "io/onnx/downgrade/downgrade_rules.h"
 
 namespace tessera::io {
 

@@ -1,4 +1,4 @@
-#include "io/onnx/downgrade.h"
+#include "io/onnx/downgrade/downgrade.h"
 
 #include <algorithm>
 #include <array>
@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/numbers/half.h"
-#include "io/onnx/downgrade_rules.h"
-#include "io/onnx/form_version.h"
-#include "io/onnx/operator_history.h"
-#include "io/onnx/upgrade.h"
+#include "io/onnx/downgrade/downgrade_rules.h"
+#include "io/onnx/downgrade/form_version.h"
+#include "io/onnx/downgrade/operator_history.h"
+#include "io/onnx/upgrade/upgrade.h"
 #include "ops/op_table.h"
 
 namespace tessera::io {

@@ -1,12 +1,12 @@
-#include "io/onnx/form_version.h"
+#include "io/onnx/downgrade/form_version.h"
 
 #include <algorithm>
 #include <bit>
 #include <limits>
 #include <string_view>
 
-#include "io/onnx/operator_history.h"
-#include "io/onnx/upgrade.h"
+#include "io/onnx/downgrade/operator_history.h"
+#include "io/onnx/upgrade/upgrade.h"
 #include "ops/op_table.h"
 
 namespace tessera::io {

@@ -1,4 +1,4 @@
-#include "io/onnx/operator_history.h"
+#include "io/onnx/downgrade/operator_history.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ using enum DType;
 using Kind = ir::ValueType::Kind;
 
 constexpr HistoryEntry kHistory[] = {
-#include "io/onnx/operator_history.inc"
+#include "io/onnx/downgrade/operator_history.inc"
 };
 
 static_assert(std::ranges::is_sorted(kHistory, {}, &HistoryEntry::op));

@@ -3,7 +3,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "io/onnx/downgrade_rules.h"
+#include "io/onnx/downgrade/downgrade_rules.h"
 
 namespace tessera::io {
 namespace {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "io/onnx/upgrade_rules.h"
+#include "io/onnx/upgrade/upgrade_rules.h"
 
 namespace tessera::io {
 

@@ -1,7 +1,7 @@
 // The rewriting functions of downgrade.cpp's table, by file. What each changes stands at its definition.
 #pragma once
 
-#include "io/onnx/downgrade.h"
+#include "io/onnx/downgrade/downgrade.h"
 
 namespace tessera::io {
 

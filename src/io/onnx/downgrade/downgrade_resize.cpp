@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "io/onnx/downgrade_rules.h"
+#include "io/onnx/downgrade/downgrade_rules.h"
 
 namespace tessera::io {
 namespace {

@@ -1,7 +1,7 @@
 // Inputs that were attributes in older versions. They must be constants.
 #include <algorithm>
 
-#include "io/onnx/downgrade_rules.h"
+#include "io/onnx/downgrade/downgrade_rules.h"
 
 namespace tessera::io {
 namespace {

@@ -1,4 +1,4 @@
-#include "io/onnx/upgrade.h"
+#include "io/onnx/upgrade/upgrade.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/numbers/half.h"
-#include "io/onnx/upgrade_rules.h"
+#include "io/onnx/upgrade/upgrade_rules.h"
 
 namespace tessera::io {
 namespace {

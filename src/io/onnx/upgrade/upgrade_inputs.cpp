@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "io/onnx/upgrade_rules.h"
+#include "io/onnx/upgrade/upgrade_rules.h"
 
 namespace tessera::io {
 

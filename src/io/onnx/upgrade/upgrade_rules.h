@@ -1,7 +1,7 @@
 // The rewriting functions of upgrade.cpp's table, by file. What each changes stands at its definition.
 #pragma once
 
-#include "io/onnx/upgrade.h"
+#include "io/onnx/upgrade/upgrade.h"
 
 namespace tessera::io {
 

@@ -1,4 +1,4 @@
-#include "io/onnx/upgrade.h"
+#include "io/onnx/upgrade/upgrade.h"
 
 #include <gtest/gtest.h>
 

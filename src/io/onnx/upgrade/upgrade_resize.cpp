@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "io/onnx/upgrade_rules.h"
+#include "io/onnx/upgrade/upgrade_rules.h"
 
 namespace tessera::io {
 
