@@ -1,6 +1,6 @@
 // Compiled with AVX2 and FMA. Four interleaved lines are multiplied as 16-bit numbers, those of the lines 0 and 2 apart
 // from those of 1 and 3: the 8-bit multiply-add of AVX2 saturates.
-#include "backends/cpu/convolutions/depthwise_s8.h"
+#include "backends/cpu/convolutions/depthwise/depthwise_s8.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>

@@ -1,6 +1,6 @@
 // Depthwise convolution with the channels last whose data and weights are rounded to bfloat16
 // (ops/products/rounded_product.h).
-#include "backends/cpu/convolutions/depthwise_bf16.h"
+#include "backends/cpu/convolutions/depthwise/depthwise_bf16.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "backends/cpu/convolutions/depthwise_bf16.h"
+#include "backends/cpu/convolutions/depthwise/depthwise_bf16.h"
 
 namespace tessera::backends::cpu {
 namespace {

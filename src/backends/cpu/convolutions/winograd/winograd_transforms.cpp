@@ -1,9 +1,9 @@
-#include "backends/cpu/convolutions/winograd_transforms.h"
+#include "backends/cpu/convolutions/winograd/winograd_transforms.h"
 
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/convolutions/winograd_transforms.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/convolutions/winograd/winograd_transforms.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 

@@ -3,7 +3,7 @@
 
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/kernels.h"
-#include "backends/cpu/convolutions/winograd_transforms.h"
+#include "backends/cpu/convolutions/winograd/winograd_transforms.h"
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/window_plan.h"
 #include "base/numbers/checked.h"

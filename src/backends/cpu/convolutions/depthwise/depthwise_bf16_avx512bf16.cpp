@@ -2,7 +2,7 @@
 //
 // Numbers of two lines are interleaved within each 128 bits, so that of 32 channels one vector of pairs has the first
 // four of every eight, another one the others; so are weights, and sums are put in order before they are stored.
-#include "backends/cpu/convolutions/depthwise_bf16.h"
+#include "backends/cpu/convolutions/depthwise/depthwise_bf16.h"
 
 #if defined(__AVX512BF16__)
 #include <immintrin.h>

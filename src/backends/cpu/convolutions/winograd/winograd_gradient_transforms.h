@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "backends/cpu/convolutions/winograd_transforms.h"
+#include "backends/cpu/convolutions/winograd/winograd_transforms.h"
 
 namespace tessera::backends::cpu {
 

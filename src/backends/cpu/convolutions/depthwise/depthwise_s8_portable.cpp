@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cpu/convolutions/depthwise_s8.h"
+#include "backends/cpu/convolutions/depthwise/depthwise_s8.h"
 
 namespace tessera::backends::cpu {
 namespace {

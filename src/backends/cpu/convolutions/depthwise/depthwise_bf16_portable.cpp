@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cpu/convolutions/depthwise_bf16.h"
+#include "backends/cpu/convolutions/depthwise/depthwise_bf16.h"
 #include "base/numbers/half.h"
 
 namespace tessera::backends::cpu {

@@ -1,5 +1,5 @@
 // Depthwise convolution of unsigned bytes with the channels last.
-#include "backends/cpu/convolutions/depthwise_s8.h"
+#include "backends/cpu/convolutions/depthwise/depthwise_s8.h"
 
 #include <fmt/format.h>
 #include <hwy/aligned_allocator.h>

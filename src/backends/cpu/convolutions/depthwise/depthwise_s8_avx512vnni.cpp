@@ -1,5 +1,5 @@
 // Compiled with AVX-512 VNNI.
-#include "backends/cpu/convolutions/depthwise_s8.h"
+#include "backends/cpu/convolutions/depthwise/depthwise_s8.h"
 
 #if defined(__AVX512VNNI__)
 #include <immintrin.h>

@@ -1,8 +1,8 @@
-#include "backends/cpu/convolutions/winograd_plan.h"
+#include "backends/cpu/convolutions/winograd/winograd_plan.h"
 
 #include <algorithm>
 
-#include "backends/cpu/convolutions/winograd_transforms.h"
+#include "backends/cpu/convolutions/winograd/winograd_transforms.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/convolutions/weight_gradient.h"
-#include "backends/cpu/convolutions/winograd_gradient_transforms.h"
+#include "backends/cpu/convolutions/winograd/winograd_gradient_transforms.h"
 #include "backends/cpu/products/gemm_f32_isa.h"
 #include "base/numbers/checked.h"
 #include "base/threads/yield_point.h"

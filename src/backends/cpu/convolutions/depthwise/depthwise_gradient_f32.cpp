@@ -12,7 +12,7 @@
 #include "base/threads/yield_point.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/convolutions/depthwise_gradient_f32.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/convolutions/depthwise/depthwise_gradient_f32.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 

@@ -15,8 +15,8 @@
 
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/kernels.h"
-#include "backends/cpu/convolutions/winograd_plan.h"
-#include "backends/cpu/convolutions/winograd_transforms.h"
+#include "backends/cpu/convolutions/winograd/winograd_plan.h"
+#include "backends/cpu/convolutions/winograd/winograd_transforms.h"
 #include "backends/cpu/element_wise/rounding_bf16.h"
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/gemm_f32.h"
