@@ -8,8 +8,8 @@
 #include "backends/cpu/attention/kernels.h"
 #include "backends/cpu/element_wise/rounding_bf16.h"
 #include "backends/cpu/machine/simd.h"
-#include "backends/cpu/products/indirect_product_bf16.h"
 #include "backends/cpu/products/tile_rows.h"
+#include "backends/cpu/products/windows/indirect_product_bf16.h"
 #include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {

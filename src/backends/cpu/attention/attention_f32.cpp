@@ -7,7 +7,7 @@
 #include "backends/cpu/attention/attention_driver.h"
 #include "backends/cpu/attention/kernels.h"
 #include "backends/cpu/machine/operand_rules.h"
-#include "backends/cpu/products/indirect_product_f32.h"
+#include "backends/cpu/products/windows/indirect_product_f32.h"
 #include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {

@@ -17,7 +17,7 @@
 #include "backends/cpu/attention/kernels.h"
 #include "backends/cpu/machine/operand_rules.h"
 #include "backends/cpu/products/gemm_f32_isa.h"
-#include "backends/cpu/products/indirect_product_f32.h"
+#include "backends/cpu/products/windows/indirect_product_f32.h"
 #include "backends/host/random.h"
 #include "base/numbers/checked.h"
 #include "base/threads/yield_point.h"

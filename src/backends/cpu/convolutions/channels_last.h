@@ -7,8 +7,8 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/products/epilogue.h"
-#include "backends/cpu/products/window_plan.h"
-#include "backends/cpu/products/windows.h"
+#include "backends/cpu/products/windows/window_plan.h"
+#include "backends/cpu/products/windows/windows.h"
 #include "ops/convolutions/window_geometry.h"
 
 namespace tessera::backends::cpu {

@@ -12,10 +12,10 @@
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/convolutions/line_conv.h"
-#include "backends/cpu/products/indirect_product_bf16.h"
-#include "backends/cpu/products/indirect_product_f32.h"
 #include "backends/cpu/products/layer_operands.h"
-#include "backends/cpu/products/window_product.h"
+#include "backends/cpu/products/windows/indirect_product_bf16.h"
+#include "backends/cpu/products/windows/indirect_product_f32.h"
+#include "backends/cpu/products/windows/window_product.h"
 #include "base/assert.h"
 #include "base/numbers/checked.h"
 

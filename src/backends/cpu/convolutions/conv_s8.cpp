@@ -2,7 +2,7 @@
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/products/result_s8.h"
-#include "backends/cpu/products/window_product.h"
+#include "backends/cpu/products/windows/window_product.h"
 
 namespace tessera::backends::cpu {
 

@@ -8,7 +8,7 @@
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/convolutions/transposed_phases.h"
 #include "backends/cpu/machine/simd.h"
-#include "backends/cpu/products/window_product.h"
+#include "backends/cpu/products/windows/window_product.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -12,8 +12,8 @@
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/convolutions/transposed_phases.h"
 #include "backends/cpu/products/gemm_f32.h"
-#include "backends/cpu/products/indirect_product_f32.h"
 #include "backends/cpu/products/layer_operands.h"
+#include "backends/cpu/products/windows/indirect_product_f32.h"
 #include "base/numbers/checked.h"
 #include "base/threads/yield_point.h"
 

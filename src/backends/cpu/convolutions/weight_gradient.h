@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backends/backend.h"
-#include "backends/cpu/products/windows.h"
+#include "backends/cpu/products/windows/windows.h"
 
 namespace tessera::backends::cpu {
 

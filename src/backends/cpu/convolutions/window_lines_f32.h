@@ -9,7 +9,7 @@
 #include "backends/backend.h"
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/window_line_f32.h"
-#include "backends/cpu/products/windows.h"
+#include "backends/cpu/products/windows/windows.h"
 #include "base/threads/yield_point.h"
 
 namespace tessera::backends::cpu {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "backends/cpu/machine/simd.h"
-#include "backends/cpu/products/indirect_product_s8.h"
 #include "backends/cpu/products/product_split.h"
 #include "backends/cpu/products/tile_rows.h"
+#include "backends/cpu/products/windows/indirect_product_s8.h"
 #include "base/numbers/checked.h"
 #include "base/threads/yield_point.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/backend.h"
-#include "backends/cpu/products/windows.h"
+#include "backends/cpu/products/windows/windows.h"
 
 namespace tessera::backends::cpu {
 

@@ -1,6 +1,6 @@
 // The product with constant weights whose data and weights are rounded to bfloat16 (ops/products/rounded_product.h).
 #include "backends/cpu/products/kernels.h"
-#include "backends/cpu/products/window_product.h"
+#include "backends/cpu/products/windows/window_product.h"
 
 namespace tessera::backends::cpu {
 

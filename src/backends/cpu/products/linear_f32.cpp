@@ -8,7 +8,7 @@
 #include "backends/cpu/products/epilogue.h"
 #include "backends/cpu/products/gemm_f32.h"
 #include "backends/cpu/products/kernels.h"
-#include "backends/cpu/products/window_product.h"
+#include "backends/cpu/products/windows/window_product.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // The product of 8-bit data with constant signed 8-bit weights (ops/quantised/quantised_layers.h).
 #include "backends/cpu/products/kernels.h"
 #include "backends/cpu/products/result_s8.h"
-#include "backends/cpu/products/window_product.h"
+#include "backends/cpu/products/windows/window_product.h"
 #include "ops/quantised/quantised_layers.h"
 
 namespace tessera::backends::cpu {

@@ -5,7 +5,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/products/epilogue.h"
-#include "backends/cpu/products/indirect_product_s8.h"
+#include "backends/cpu/products/windows/indirect_product_s8.h"
 #include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {

@@ -3,7 +3,7 @@
 
 #include <immintrin.h>
 
-#include "backends/cpu/products/indirect_product_bf16.h"
+#include "backends/cpu/products/windows/indirect_product_bf16.h"
 
 namespace tessera::backends::cpu {
 namespace {

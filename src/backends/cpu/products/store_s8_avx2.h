@@ -3,7 +3,7 @@
 
 #include <immintrin.h>
 
-#include "backends/cpu/products/indirect_product_s8.h"
+#include "backends/cpu/products/windows/indirect_product_s8.h"
 
 namespace tessera::backends::cpu {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/cpu/products/indirect_product_bf16.h"
-#include "backends/cpu/products/indirect_product_s8.h"
 #include "backends/cpu/products/tile_product.h"
+#include "backends/cpu/products/windows/indirect_product_bf16.h"
+#include "backends/cpu/products/windows/indirect_product_s8.h"
 #include "base/numbers/half.h"
 
 namespace tessera::backends::cpu {

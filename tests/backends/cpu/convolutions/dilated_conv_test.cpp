@@ -5,7 +5,7 @@
 #include <random>
 
 #include "backends/cpu/machine/simd.h"
-#include "backends/cpu/products/window_plan.h"
+#include "backends/cpu/products/windows/window_plan.h"
 #include "ops/convolutions/channels_last.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"

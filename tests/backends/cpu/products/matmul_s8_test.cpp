@@ -4,7 +4,7 @@
 
 #include "backends/cpu/machine/large_operands.h"
 #include "backends/cpu/machine/simd.h"
-#include "backends/cpu/products/indirect_product_s8.h"
+#include "backends/cpu/products/windows/indirect_product_s8.h"
 #include "support/random_tensor.h"
 #include "support/run_op.h"
 #include "support/tolerance.h"

@@ -12,7 +12,7 @@
 #include "backends/cpu/element_wise/rounding_bf16.h"
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/layer_operands.h"
-#include "backends/cpu/products/window_product.h"
+#include "backends/cpu/products/windows/window_product.h"
 #include "base/numbers/checked.h"
 #include "base/numbers/half.h"
 #include "base/threads/yield_point.h"

@@ -20,9 +20,9 @@
 #include "backends/cpu/element_wise/rounding_bf16.h"
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/gemm_f32.h"
-#include "backends/cpu/products/indirect_product_bf16.h"
-#include "backends/cpu/products/indirect_product_f32.h"
 #include "backends/cpu/products/layer_operands.h"
+#include "backends/cpu/products/windows/indirect_product_bf16.h"
+#include "backends/cpu/products/windows/indirect_product_f32.h"
 #include "base/numbers/checked.h"
 #include "base/threads/yield_point.h"
 

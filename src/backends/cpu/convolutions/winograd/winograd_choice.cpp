@@ -5,7 +5,7 @@
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/convolutions/winograd/winograd_transforms.h"
 #include "backends/cpu/machine/simd.h"
-#include "backends/cpu/products/window_plan.h"
+#include "backends/cpu/products/windows/window_plan.h"
 #include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {

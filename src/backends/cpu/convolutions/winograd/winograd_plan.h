@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/cpu/products/windows.h"
+#include "backends/cpu/products/windows/windows.h"
 #include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {

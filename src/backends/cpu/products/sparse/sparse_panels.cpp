@@ -1,11 +1,11 @@
 // Each panel is summed in registers, in an order that depends on the weights and the instruction set alone.
-#include "backends/cpu/products/sparse_panels.h"
+#include "backends/cpu/products/sparse/sparse_panels.h"
 
-#include "backends/cpu/products/sparse_weights.h"
+#include "backends/cpu/products/sparse/sparse_weights.h"
 #include "base/numbers/half.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/products/sparse_panels.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/products/sparse/sparse_panels.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 

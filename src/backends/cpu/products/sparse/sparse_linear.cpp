@@ -7,8 +7,8 @@
 #include "backends/cpu/machine/operand_rules.h"
 #include "backends/cpu/products/epilogue.h"
 #include "backends/cpu/products/kernels.h"
-#include "backends/cpu/products/sparse_panels.h"
-#include "backends/cpu/products/sparse_weights.h"
+#include "backends/cpu/products/sparse/sparse_panels.h"
+#include "backends/cpu/products/sparse/sparse_weights.h"
 #include "base/numbers/half.h"
 #include "ops/products/linear.h"
 

@@ -9,7 +9,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/products/line_kernel.h"
-#include "backends/cpu/products/window_plan.h"
+#include "backends/cpu/products/windows/window_plan.h"
 
 namespace tessera::backends::cpu {
 

@@ -1,5 +1,5 @@
 // Compiled with AVX-512 BF16: dot products of pairs.
-#include "backends/cpu/products/indirect_product_bf16.h"
+#include "backends/cpu/products/windows/indirect_product_bf16.h"
 
 #if defined(__AVX512BF16__)
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "backends/cpu/products/windows.h"
+#include "backends/cpu/products/windows/windows.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "backends/cpu/products/sparse_weights.h"
+#include "backends/cpu/products/sparse/sparse_weights.h"
 
 #include <algorithm>
 #include <array>

@@ -10,8 +10,8 @@
 
 #include "backends/cpu/products/product_split.h"
 #include "backends/cpu/products/tile_rows.h"
-#include "backends/cpu/products/window_pointers.h"
-#include "backends/cpu/products/windows.h"
+#include "backends/cpu/products/windows/window_pointers.h"
+#include "backends/cpu/products/windows/windows.h"
 
 namespace tessera::backends::cpu {
 

@@ -1,4 +1,4 @@
-#include "backends/cpu/products/indirect_product_bf16.h"
+#include "backends/cpu/products/windows/indirect_product_bf16.h"
 
 #include <algorithm>
 #include <vector>
@@ -7,7 +7,7 @@
 #include "backends/cpu/products/tile_rows.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/products/indirect_product_bf16.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/products/windows/indirect_product_bf16.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 

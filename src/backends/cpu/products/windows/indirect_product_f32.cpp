@@ -1,9 +1,9 @@
-#include "backends/cpu/products/indirect_product_f32.h"
+#include "backends/cpu/products/windows/indirect_product_f32.h"
 
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/products/indirect_product_f32.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/products/windows/indirect_product_f32.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 

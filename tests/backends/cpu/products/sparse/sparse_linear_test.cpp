@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "backends/cpu/products/sparse_weights.h"
+#include "backends/cpu/products/sparse/sparse_weights.h"
 #include "ops/products/linear.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"

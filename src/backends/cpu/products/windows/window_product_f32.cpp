@@ -5,9 +5,9 @@
 
 #include "backends/cpu/products/epilogue.h"
 #include "backends/cpu/products/gemm_f32.h"
-#include "backends/cpu/products/indirect_product_f32.h"
 #include "backends/cpu/products/layer_operands.h"
-#include "backends/cpu/products/window_product.h"
+#include "backends/cpu/products/windows/indirect_product_f32.h"
+#include "backends/cpu/products/windows/window_product.h"
 #include "base/numbers/checked.h"
 
 namespace tessera::backends::cpu {

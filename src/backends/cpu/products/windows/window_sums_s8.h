@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "backends/backend.h"
-#include "backends/cpu/products/windows.h"
+#include "backends/cpu/products/windows/windows.h"
 
 namespace tessera::backends::cpu {
 

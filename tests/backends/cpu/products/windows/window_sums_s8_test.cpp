@@ -1,6 +1,6 @@
 // Convolutions of bytes whose scale, zero point and bias are known at run time only, and whose weights have a zero
 // point: against the reference, which sums ConvInteger in integers.
-#include "backends/cpu/products/window_sums_s8.h"
+#include "backends/cpu/products/windows/window_sums_s8.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Compiled with AVX-512 VNNI: dot products of four bytes, without saturation.
-#include "backends/cpu/products/indirect_product_s8.h"
+#include "backends/cpu/products/windows/indirect_product_s8.h"
 
 #if defined(__AVX512VNNI__)
 #include "backends/cpu/products/store_s8_avx512.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/products/tile_rows.h"
-#include "backends/cpu/products/windows.h"
+#include "backends/cpu/products/windows/windows.h"
 
 namespace tessera::backends::cpu {
 

@@ -7,9 +7,9 @@
 
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/epilogue.h"
-#include "backends/cpu/products/indirect_product_s8.h"
 #include "backends/cpu/products/kernels.h"
 #include "backends/cpu/products/result_s8.h"
+#include "backends/cpu/products/windows/indirect_product_s8.h"
 #include "base/numbers/checked.h"
 #include "ops/quantised/quantised_layers.h"
 

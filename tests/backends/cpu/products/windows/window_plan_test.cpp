@@ -1,4 +1,4 @@
-#include "backends/cpu/products/window_plan.h"
+#include "backends/cpu/products/windows/window_plan.h"
 
 #include <gtest/gtest.h>
 

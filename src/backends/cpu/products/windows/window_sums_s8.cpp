@@ -1,11 +1,11 @@
-#include "backends/cpu/products/window_sums_s8.h"
+#include "backends/cpu/products/windows/window_sums_s8.h"
 
 #include <algorithm>
 
 #include "base/numbers/checked.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/products/window_sums_s8.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/products/windows/window_sums_s8.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 

@@ -1,7 +1,7 @@
 // Compiled with AVX2 and FMA. The 8-bit multiply-add of AVX2 saturates: it serves where weights are such that it
 // cannot. Otherwise bytes are widened first, those with an even place in their group apart from those with an odd one,
 // so that no sums across lanes are needed.
-#include "backends/cpu/products/indirect_product_s8.h"
+#include "backends/cpu/products/windows/indirect_product_s8.h"
 
 #if defined(__AVX2__)
 #include "backends/cpu/products/store_s8_avx2.h"

@@ -1,4 +1,4 @@
-#include "backends/cpu/products/indirect_product_s8.h"
+#include "backends/cpu/products/windows/indirect_product_s8.h"
 
 #include <algorithm>
 #include <cmath>
