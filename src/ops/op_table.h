@@ -8,7 +8,7 @@
 
 namespace tessera::ops {
 
-// Every operator, in the order of op_table.cpp.
+// Every operator, family by family.
 std::span<const OpDef* const> all_ops();
 // Null when unknown. `name` as in ir::Node::op.
 const OpDef* find_op(std::string_view name);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes src/io/onnx/downgrade/operator_history.inc from the schemas of the onnx package: what of an operator's newest form older
-operator set versions lack.
+"""Writes src/io/onnx/downgrade/operator_history.inc from the schemas of the onnx package: what of an operator's newest
+form older operator set versions lack.
 
 operator_history.py          writes the table anew
 operator_history.py --check  compares it with the schemas; exit status: 0 equal, 1 not

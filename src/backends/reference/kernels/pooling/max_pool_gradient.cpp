@@ -1,7 +1,7 @@
 #include "ops/pooling/max_pool_gradient.h"
 
 #include "backends/host/numeric.h"
-#include "backends/reference/kernels/kernels.h"
+#include "backends/reference/kernels/pooling/kernels.h"
 #include "backends/reference/window_loops.h"
 #include "ops/convolutions/channels_last.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "backends/host/numeric.h"
-#include "backends/reference/kernels/kernels.h"
+#include "backends/reference/kernels/rows/kernels.h"
 
 namespace tessera::backends::reference {
 

@@ -1,6 +1,6 @@
 #include "backends/host/ctc.h"
 #include "backends/host/numeric.h"
-#include "backends/reference/kernels/kernels.h"
+#include "backends/reference/kernels/training/kernels.h"
 
 namespace tessera::backends::reference {
 

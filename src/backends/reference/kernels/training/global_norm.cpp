@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "backends/host/numeric.h"
-#include "backends/reference/kernels/kernels.h"
+#include "backends/reference/kernels/training/kernels.h"
 
 namespace tessera::backends::reference {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "backends/host/numeric.h"
-#include "backends/reference/kernels/kernels.h"
+#include "backends/reference/kernels/training/kernels.h"
 #include "ops/training/row_optimiser_step.h"
 
 namespace tessera::backends::reference {
