@@ -16,8 +16,8 @@
 namespace tessera::apps {
 namespace {
 
+using conformance::CaseOutcome;
 using conformance::CaseResult;
-using conformance::Outcome;
 
 struct CheckOptions {
   std::vector<std::string> paths;
@@ -31,12 +31,12 @@ struct Tally {
 };
 
 void count(const CaseResult& result, bool json, Tally& tally) {
-  if (result.outcome == Outcome::passed) {
+  if (result.outcome == CaseOutcome::passed) {
     ++tally.passed;
     tally.random += result.random_values ? 1 : 0;
     return;
   }
-  const bool failed = result.outcome == Outcome::failed;
+  const bool failed = result.outcome == CaseOutcome::failed;
   ++(failed ? tally.failed : tally.unsupported);
   (failed ? tally.failures : tally.refusals).push_back({{"name", result.name}, {"reason", result.reason}});
   if (!json) fmt::print("{} {}: {}\n", failed ? "FAILED     " : "unsupported", result.name, result.reason);

@@ -314,11 +314,11 @@ void check_outputs(std::initializer_list<std::string> paths) {
   }
 }
 
-void check_form(const std::string& path, std::initializer_list<FileForm> forms) {
+void check_form(const std::string& path, std::initializer_list<FileEnding> forms) {
   const std::string ending = std::filesystem::path(path).extension().string();
-  if (path.empty() || std::ranges::find(forms, ending, &FileForm::ending) != forms.end()) return;
+  if (path.empty() || std::ranges::find(forms, ending, &FileEnding::ending) != forms.end()) return;
   std::string listed;
-  for (const FileForm& form : forms)
+  for (const FileEnding& form : forms)
     listed += fmt::format("{}{} for {}", listed.empty() ? "" : ", or in ", form.ending, form.what);
   fail(ErrorKind::invalid_argument, "cannot tell what to write to '{}': give it a name that ends in {}", path, listed);
 }

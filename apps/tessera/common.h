@@ -75,14 +75,14 @@ void show_progress(std::string_view what, double done);
 // Error(invalid_argument) when two are the same. Empty paths are options that were not given.
 void check_outputs(std::initializer_list<std::string> paths);
 // The end of a file's name, and what it says about what is written to it, such as {".html", "a page"}.
-struct FileForm {
+struct FileEnding {
   std::string_view ending, what;
 };
-inline constexpr FileForm kOnnxForm{".onnx", "an ONNX model"}, kPageForm{".html", "a page"}, kJsonForm{".json", "JSON"},
-    kArraysForm{".npz", "arrays"};
+inline constexpr FileEnding kOnnxForm{".onnx", "an ONNX model"}, kPageForm{".html", "a page"},
+    kJsonForm{".json", "JSON"}, kArraysForm{".npz", "arrays"};
 // Throws Error(invalid_argument), which lists all that is possible, unless the path ends in one of these ways. Verbs
 // call it before any work. An empty path is an option that was not given.
-void check_form(const std::string& path, std::initializer_list<FileForm> forms);
+void check_form(const std::string& path, std::initializer_list<FileEnding> forms);
 // A whole file or, for the path "-", standard output. Throws Error(io).
 void write_text(const std::string& path, const std::string& text);
 

@@ -20,7 +20,7 @@ void run_new(const NewOptions& options) {
   const std::string path = options.output.empty() ? options.name + ".onnx" : options.output;
   if (!options.output.empty()) check_outputs({path});  // by its default name it is checked after the net's
   check_form(options.output, {kOnnxForm});
-  models::ModelOptions model_options;
+  models::BuildOptions model_options;
   model_options.dims = parse_dims(options.dims);
   model_options.seed = options.seed;
   const Model model(std::make_shared<const ir::Graph>(models::build_model(options.name, model_options)));

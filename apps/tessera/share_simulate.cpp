@@ -47,7 +47,7 @@ std::vector<std::string> listed(const std::string& policies) {
   return names;
 }
 
-nlohmann::json as_json(const share::Outcome& outcome) {
+nlohmann::json as_json(const share::SimulationOutcome& outcome) {
   nlohmann::json jobs = nlohmann::json::array();
   for (const share::JobOutcome& job : outcome.jobs)
     jobs.push_back({{"name", job.name},
@@ -67,7 +67,7 @@ nlohmann::json as_json(const share::Outcome& outcome) {
       {"fairness", outcome.fairness}, {"peak_memory_bytes", outcome.peak_memory_bytes}, {"jobs", jobs}};
 }
 
-void print_outcome(const share::Outcome& outcome) {
+void print_outcome(const share::SimulationOutcome& outcome) {
   fmt::print("{}: all done after {:.3f} ms, device busy {:.1f}%, fairness {:.3f}, {} at most in memory\n",
              outcome.policy, ms(outcome.makespan_ns), 100 * outcome.use(), outcome.fairness,
              base::format_bytes(outcome.peak_memory_bytes));
@@ -81,7 +81,7 @@ void print_outcome(const share::Outcome& outcome) {
   }
 }
 
-report::SharePage::Policy as_page(const share::Outcome& outcome) {
+report::SharePage::Policy as_page(const share::SimulationOutcome& outcome) {
   report::SharePage::Policy policy{.name = outcome.policy,
                                    .makespan_ms = ms(outcome.makespan_ns),
                                    .use = outcome.use(),
@@ -141,7 +141,7 @@ void simulate(const SimulateOptions& options) {
   const share::SharedDevice device{profile.name, profile.memory_bytes, profile.kind == cost::DeviceKind::cpu};
   report::SharePage page{"Sharing of " + std::filesystem::path(options.trace).stem().string(), profile.title, {}};
   for (const std::string& policy : policies) {
-    const share::Outcome outcome = share::simulate(trace, device, policy);
+    const share::SimulationOutcome outcome = share::simulate(trace, device, policy);
     if (options.json) json["policies"].push_back(as_json(outcome));
     else print_outcome(outcome);
     page.policies.push_back(as_page(outcome));

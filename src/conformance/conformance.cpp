@@ -169,14 +169,14 @@ std::vector<fs::path> find_cases(const fs::path& path) {
 }
 
 CaseResult run_case(const fs::path& path, const CheckOptions& options) {
-  CaseResult result{case_name(path), Outcome::passed, ""};
+  CaseResult result{case_name(path), CaseOutcome::passed, ""};
   try {
     Case test(path, options);
     result.reason = test.run();
     result.random_values = test.random_values();
-    if (!result.reason.empty()) result.outcome = Outcome::failed;
+    if (!result.reason.empty()) result.outcome = CaseOutcome::failed;
   } catch (const Error& error) {
-    result.outcome = error.kind() == ErrorKind::unsupported ? Outcome::unsupported : Outcome::failed;
+    result.outcome = error.kind() == ErrorKind::unsupported ? CaseOutcome::unsupported : CaseOutcome::failed;
     result.reason = error.what();
   }
   return result;

@@ -11,11 +11,11 @@
 
 namespace tessera::conformance {
 
-enum class Outcome { passed, failed, unsupported };
+enum class CaseOutcome { passed, failed, unsupported };
 
 struct CaseResult {
   std::string name;
-  Outcome outcome = Outcome::passed;
+  CaseOutcome outcome = CaseOutcome::passed;
   std::string reason;  // when not passed
   // Values differ, but the model draws random numbers and ONNX does not say which: element types and shapes agree.
   bool random_values = false;

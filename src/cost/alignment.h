@@ -11,7 +11,7 @@
 
 namespace tessera::cost {
 
-struct Padding {
+struct AlignmentPadding {
   const char* dimension = "";  // "M", "N", "K", "input channels", "output channels"
   std::int64_t from = 0, to = 0;
 };
@@ -27,7 +27,7 @@ struct Alignment {
   double wave_utilisation = 1;        // of the multiprocessors' turns, those that have a tile
   double aligned_share = 1;           // the device's misaligned_share where N or K is misaligned, else 1
   double utilisation() const { return tile_utilisation * wave_utilisation * aligned_share; }
-  std::vector<Padding> misaligned;  // with the next multiple of each
+  std::vector<AlignmentPadding> misaligned;  // with the next multiple of each
 };
 
 // Elements that a dimension should be a multiple of: of 16 bytes, or of `bytes`.

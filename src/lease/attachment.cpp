@@ -89,7 +89,7 @@ void Attachment::end_run(std::int64_t arrival_ns, bool failed) {
   arrivals_.erase(std::ranges::find(arrivals_, arrival_ns));
   Connection* const connection = connection_.load();
   if (connection == nullptr) return;
-  Slot& slot = *connection->slot;
+  BoardSlot& slot = *connection->slot;
   const std::int64_t took_ns = now() - arrival_ns;
   const std::uint64_t number = slot.runs_ended.load();
   slot.latency_us[number % kKeptLatencies] =

@@ -32,12 +32,12 @@ void Board::clear_active(int slot, Priority priority) {
   const std::uint64_t before = active[static_cast<std::size_t>(priority)].fetch_and(~bit(slot));
   if ((before & bit(slot)) == 0) return;
   for (std::uint64_t left = attached.load(std::memory_order_acquire); left != 0; left &= left - 1) {
-    Slot& other = slots[static_cast<std::size_t>(__builtin_ctzll(left))];
+    BoardSlot& other = slots[static_cast<std::size_t>(__builtin_ctzll(left))];
     if (other.priority.load(std::memory_order_relaxed) < static_cast<std::uint32_t>(priority)) wake(other);
   }
 }
 
-void wake(Slot& slot) {
+void wake(BoardSlot& slot) {
   if (slot.sleepers.load() == 0) return;
   slot.wake.fetch_add(1);
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&slot.wake), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);

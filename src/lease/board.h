@@ -23,7 +23,7 @@ inline constexpr std::size_t kKeptLatencies = 512;
 // What the process of a slot does. `held`: its runs would go on, but a higher class computes.
 enum class Activity : std::uint32_t { idle, computes, waits, held };
 
-struct Slot {
+struct BoardSlot {
   // Written by the daemon.
   alignas(64) std::atomic<std::uint32_t> granted{
       0};  // 1: runs of the job may compute as far as the daemon is concerned
@@ -53,7 +53,7 @@ struct Board {
   std::atomic<std::uint64_t> waiting{0};           // a bit for each slot whose runs wait to be granted their turn
   // A bit for each slot whose runs compute, by class.
   alignas(64) std::array<std::atomic<std::uint64_t>, kPriorities> active{};
-  std::array<Slot, kMostJobs> slots;
+  std::array<BoardSlot, kMostJobs> slots;
 
   // The slots of higher classes than `priority` that compute.
   std::uint64_t active_above(Priority priority) const {
@@ -70,14 +70,14 @@ struct Board {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<Activity>::is_always_lock_free);
 
 // Lets the slot's sleepers look again.
-void wake(Slot& slot);
+void wake(BoardSlot& slot);
 // Sleeps until the futex no longer has the value `seen`, at most so long.
 void sleep_on(std::atomic<std::uint32_t>& futex, std::uint32_t seen, std::int64_t most_ns);
 
 // Sleeps until the slot is woken, at most so long; not at all if `done` is true. Whoever makes it true wakes the slot,
 // if it has sleepers, afterwards.
 template <typename Done>
-void sleep_until_woken(Slot& slot, std::int64_t most_ns, const Done& done) {
+void sleep_until_woken(BoardSlot& slot, std::int64_t most_ns, const Done& done) {
   slot.sleepers.fetch_add(1);
   const std::uint32_t seen = slot.wake.load();
   if (!done()) sleep_on(slot.wake, seen, most_ns);

@@ -49,7 +49,7 @@ void Attachment::keep_attached() {
 bool Attachment::try_attach() {
   Socket socket = connect_to(job_.socket);
   if (!socket.is_open()) return false;
-  Request request{.kind = MessageKind::attach,
+  Request request{.kind = LeaseMessageKind::attach,
                   .priority = static_cast<std::uint32_t>(job_.priority),
                   .weight = job_.weight,
                   .goal_ns = job_.goal_ns,
@@ -76,7 +76,7 @@ bool Attachment::try_attach() {
     auto connection = std::make_unique<Connection>(std::move(socket), std::move(board), descriptors[1], reply.slot);
     const std::lock_guard lock(mutex_);
     credit_bytes_ = 0;
-    Slot& slot = *connection->slot;
+    BoardSlot& slot = *connection->slot;
     connections_.push_back(std::move(connection));
     activity_ = Activity::idle;
     if (!arrivals_.empty()) {
@@ -125,7 +125,7 @@ void Attachment::charge(std::int64_t bytes, std::string_view what) {
   const std::lock_guard lock(exchange_mutex_);
   const std::int64_t needed = used_bytes_.load() - credit_bytes_.load();
   if (needed <= 0) return;
-  Request request{.kind = MessageKind::charge, .bytes = (needed + kPieceBytes - 1) / kPieceBytes * kPieceBytes};
+  Request request{.kind = LeaseMessageKind::charge, .bytes = (needed + kPieceBytes - 1) / kPieceBytes * kPieceBytes};
   request.text.set(what);
   Reply reply;
   bool answered = exchange(request, reply);
@@ -151,7 +151,7 @@ void Attachment::give_memory_back() {
   const std::int64_t spare = credit_bytes_.load() - used_bytes_.load() - kPieceBytes;
   const Connection* const connection = connection_.load();
   if (spare <= 0 || connection == nullptr) return;
-  const Request request{.kind = MessageKind::release, .bytes = spare};
+  const Request request{.kind = LeaseMessageKind::release, .bytes = spare};
   if (send_packet(connection->socket.descriptor(), &request, sizeof(request))) credit_bytes_ -= spare;
 }
 
@@ -174,7 +174,7 @@ void Attachment::count_spill() noexcept {
 bool Attachment::borrow(std::int64_t bytes, std::int64_t quiet_ns) {
   const std::lock_guard lock(exchange_mutex_);
   const Connection* const connection = connection_.load();
-  const Request request{.kind = MessageKind::borrow, .quiet_ns = quiet_ns, .bytes = bytes};
+  const Request request{.kind = LeaseMessageKind::borrow, .quiet_ns = quiet_ns, .bytes = bytes};
   Reply reply;
   if (!exchange(request, reply)) return true;  // alone
   if (reply.granted == 0) {
@@ -192,7 +192,7 @@ void Attachment::give_back(std::int64_t bytes) noexcept {
   const std::lock_guard lock(exchange_mutex_);
   const Connection* const connection = connection_.load();
   if (connection == nullptr || connection != lender_) return;  // who lent it has gone
-  const Request request{.kind = MessageKind::give_back, .bytes = std::min(bytes, borrowed_bytes_)};
+  const Request request{.kind = LeaseMessageKind::give_back, .bytes = std::min(bytes, borrowed_bytes_)};
   borrowed_bytes_ -= request.bytes;
   if (request.bytes > 0) send_packet(connection->socket.descriptor(), &request, sizeof(request));
 }

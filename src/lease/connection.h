@@ -22,7 +22,7 @@ struct Attachment::Connection {
   const std::unique_ptr<SharedBoard> board;
   const int kick;  // eventfd
   const int number;
-  Slot* const slot;
+  BoardSlot* const slot;
 };
 
 }  // namespace tessera::lease

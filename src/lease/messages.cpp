@@ -112,7 +112,7 @@ std::string request_status(const std::string& path) {
   require(socket.is_open(), ErrorKind::not_found,
           "no sharing daemon listens at '{}' ({}); start one by 'tessera share daemon', or name its socket by --socket",
           path, std::strerror(errno));
-  const Request request{.kind = MessageKind::status};
+  const Request request{.kind = LeaseMessageKind::status};
   std::string text(kMostStatusBytes, '\0');
   std::int64_t size = -1;
   if (send_packet(socket.descriptor(), &request, sizeof(request)))

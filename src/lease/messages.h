@@ -15,7 +15,7 @@ namespace tessera::lease {
 inline constexpr std::uint32_t kMagic = 0x48535354, kVersion = 2;  // "TSSH"
 inline constexpr std::size_t kMostStatusBytes = 128 << 10;
 
-enum class MessageKind : std::uint32_t { attach, charge, release, status, borrow, give_back };
+enum class LeaseMessageKind : std::uint32_t { attach, charge, release, status, borrow, give_back };
 
 template <std::size_t N>
 struct Text {
@@ -34,7 +34,7 @@ struct Text {
 // Every request has this layout, whatever it uses of it.
 struct Request {
   std::uint32_t magic = kMagic, version = kVersion;
-  MessageKind kind = MessageKind::status;
+  LeaseMessageKind kind = LeaseMessageKind::status;
   std::uint32_t priority = 1;  // attach
   double weight = 1;           // attach
   std::int64_t goal_ns = 0;    // attach

@@ -36,7 +36,7 @@ ValueId attention_mask(LayerBuilder& layers, ValueId mask) {
   return layers.multiply(ops.add("Sub", {ops.scalar(1.0), wide}), ops.scalar(std::numeric_limits<float>::lowest()));
 }
 
-ir::Graph build_bert(const ModelOptions& options, const BertSizes& sizes) {
+ir::Graph build_bert(const BuildOptions& options, const BertSizes& sizes) {
   ir::Graph graph;
   LayerBuilder layers(graph, options);
   const ir::Dims shape{layers.dim("batch"), layers.dim("seq")};
@@ -63,10 +63,10 @@ ir::Graph build_bert(const ModelOptions& options, const BertSizes& sizes) {
 
 }  // namespace
 
-ir::Graph build_bert_base(const ModelOptions& options) {
+ir::Graph build_bert_base(const BuildOptions& options) {
   return build_bert(options, {12, 768, 12});
 }
-ir::Graph build_bert_mini(const ModelOptions& options) {
+ir::Graph build_bert_mini(const BuildOptions& options) {
   return build_bert(options, {4, 256, 4});
 }
 

@@ -57,7 +57,7 @@ ValueId scores(LayerBuilder& layers, const Sizes& sizes) {
 
 }  // namespace
 
-ir::Graph build_dlrm(const ModelOptions& options) {
+ir::Graph build_dlrm(const BuildOptions& options) {
   ir::Graph graph;
   LayerBuilder layers(graph, options);
   const ValueId x = scores(layers, {.tables = 26, .rows = 10000, .width = 64, .dense = 13, .hidden = 512});
@@ -65,7 +65,7 @@ ir::Graph build_dlrm(const ModelOptions& options) {
   return graph;
 }
 
-ir::Graph build_dlrm_small(const ModelOptions& options) {
+ir::Graph build_dlrm_small(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "dlrm_small";
   LayerBuilder layers(graph, options);

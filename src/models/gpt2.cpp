@@ -27,7 +27,7 @@ ValueId tanh_gelu(LayerBuilder& layers, ValueId x) {
 
 }  // namespace
 
-ir::Graph build_gpt2(const ModelOptions& options) {
+ir::Graph build_gpt2(const BuildOptions& options) {
   ir::Graph graph;
   LayerBuilder layers(graph, options);
   ops::GraphBuilder& ops = layers.ops();

@@ -11,7 +11,7 @@
 
 namespace tessera::models {
 
-LayerBuilder::LayerBuilder(ir::Graph& graph, const ModelOptions& options)
+LayerBuilder::LayerBuilder(ir::Graph& graph, const BuildOptions& options)
     : builder_(graph), options_(options), most_bytes_(base::usable_memory_bytes()) {}
 
 ir::Dim LayerBuilder::dim(const std::string& name, std::int64_t fallback) const {

@@ -15,7 +15,7 @@ using ir::ValueId;
 
 class LayerBuilder {
  public:
-  LayerBuilder(ir::Graph& graph, const ModelOptions& options);
+  LayerBuilder(ir::Graph& graph, const BuildOptions& options);
 
   ops::GraphBuilder& ops() { return builder_; }
   ir::Graph& graph() { return builder_.graph(); }
@@ -70,7 +70,7 @@ class LayerBuilder {
 
  private:
   ops::GraphBuilder builder_;
-  const ModelOptions& options_;
+  const BuildOptions& options_;
   std::string scope_;
   std::uint64_t next_stream_ = 0;
   std::int64_t weight_bytes_ = 0, most_bytes_;

@@ -4,7 +4,7 @@
 namespace tessera::models {
 
 // With rectifiers and max pooling, as it is taught today.
-ir::Graph build_lenet5(const ModelOptions& options) {
+ir::Graph build_lenet5(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "lenet5";
   LayerBuilder layers(graph, options);

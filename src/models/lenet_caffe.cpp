@@ -5,7 +5,7 @@
 
 namespace tessera::models {
 
-ir::Graph build_lenet_300_100(const ModelOptions& options) {
+ir::Graph build_lenet_300_100(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "lenet_300_100";
   LayerBuilder layers(graph, options);
@@ -18,7 +18,7 @@ ir::Graph build_lenet_300_100(const ModelOptions& options) {
 }
 
 // Caffe's LeNet has no activation between a convolution and its pooling.
-ir::Graph build_lenet5_caffe(const ModelOptions& options) {
+ir::Graph build_lenet5_caffe(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "lenet5_caffe";
   LayerBuilder layers(graph, options);

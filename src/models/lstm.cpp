@@ -22,7 +22,7 @@ ValueId bidirectional(LayerBuilder& layers, ValueId x, std::int64_t in, std::int
 
 }  // namespace
 
-ir::Graph build_lstm(const ModelOptions& options) {
+ir::Graph build_lstm(const BuildOptions& options) {
   constexpr std::int64_t kFeatures = 80, kWidth = 512, kClasses = 29;
   ir::Graph graph;
   LayerBuilder layers(graph, options);

@@ -4,7 +4,7 @@
 
 namespace tessera::models {
 
-ir::Graph build_mlp(const ModelOptions& options) {
+ir::Graph build_mlp(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "mlp";
   LayerBuilder layers(graph, options);

@@ -14,12 +14,12 @@ constexpr MobileNetStage kMobileNetStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6
 
 }  // namespace
 
-ir::Graph build_mobilenet_v2(const ModelOptions& options) {
+ir::Graph build_mobilenet_v2(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "mobilenet_v2";
   LayerBuilder layers(graph, options);
   ValueId x = layers.input("input", DType::f32, {layers.dim("batch"), 3, 224, 224});
-  x = conv_norm(layers, "stem", x, 3, 32, {.stride = 2, .activation = Activation::relu6});
+  x = conv_norm(layers, "stem", x, 3, 32, {.stride = 2, .activation = BlockActivation::relu6});
   std::int64_t channels = 32, index = 0;
   for (const MobileNetStage& stage : kMobileNetStages) {
     for (std::int64_t i = 0; i < stage.blocks; ++i) {
@@ -30,12 +30,12 @@ ir::Graph build_mobilenet_v2(const ModelOptions& options) {
                              .out = stage.channels,
                              .kernel = 3,
                              .stride = i == 0 ? stage.stride : 1,
-                             .activation = Activation::relu6});
+                             .activation = BlockActivation::relu6});
       channels = stage.channels;
     }
   }
   layers.scope("");
-  x = conv_norm(layers, "head", x, channels, 1280, {.kernel = 1, .activation = Activation::relu6});
+  x = conv_norm(layers, "head", x, channels, 1280, {.kernel = 1, .activation = BlockActivation::relu6});
   layers.output("output", layers.gemm("classifier", global_average(layers, x), 1280, 1000));
   return graph;
 }

@@ -7,11 +7,11 @@ namespace {
 struct Block {
   std::int64_t kernel, expanded, out;
   bool squeeze;
-  Activation activation;
+  BlockActivation activation;
   std::int64_t stride;
 };
 
-constexpr Activation kRelu = Activation::relu, kHardSwish = Activation::hard_swish;
+constexpr BlockActivation kRelu = BlockActivation::relu, kHardSwish = BlockActivation::hard_swish;
 
 // Table 2 of arXiv:1905.02244.
 constexpr Block kBlocks[] = {
@@ -31,7 +31,7 @@ constexpr std::int64_t squeezed_width(std::int64_t expanded) {
 
 }  // namespace
 
-ir::Graph build_mobilenet_v3_small(const ModelOptions& options) {
+ir::Graph build_mobilenet_v3_small(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "mobilenet_v3_small";
   LayerBuilder layers(graph, options);

@@ -53,7 +53,7 @@ std::span<const ModelEntry> all_models() {
   return kTable;
 }
 
-ir::Graph build_model(std::string_view name, const ModelOptions& options) {
+ir::Graph build_model(std::string_view name, const BuildOptions& options) {
   std::string names;
   for (const ModelEntry& entry : kTable) {
     if (entry.name == name) {

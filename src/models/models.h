@@ -12,7 +12,7 @@
 
 namespace tessera::models {
 
-struct ModelOptions {
+struct BuildOptions {
   // Sizes by name: of dimensions ("batch", "seq") and of layers ("width", "classes"). A dimension that is not given
   // stays symbolic if the net allows it; any other size takes its default.
   std::map<std::string, std::int64_t> dims;
@@ -24,7 +24,7 @@ struct ModelEntry {
   std::string_view name;     // "resnet50"
   std::string_view summary;  // one line for people
   std::string_view dims;     // names of the sizes that may be given: "batch, seq"
-  ir::Graph (*build)(const ModelOptions&);
+  ir::Graph (*build)(const BuildOptions&);
 };
 
 // Every net, in the order of model_table.cpp.
@@ -32,6 +32,6 @@ std::span<const ModelEntry> all_models();
 
 // Types are inferred. Throws Error(invalid_argument) listing the names when there is no such net, and for unknown or
 // impossible dims.
-ir::Graph build_model(std::string_view name, const ModelOptions& options = {});
+ir::Graph build_model(std::string_view name, const BuildOptions& options = {});
 
 }  // namespace tessera::models

@@ -33,7 +33,7 @@ struct NetBuilder::State {
   }
 
   ir::Graph graph;
-  models::ModelOptions options;
+  models::BuildOptions options;
   LayerBuilder layers;
 };
 

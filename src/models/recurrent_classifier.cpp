@@ -9,7 +9,7 @@ namespace tessera::models {
 namespace {
 
 // `gates`: rows of the weights over the width; 3 of GRU, 4 of LSTM.
-ir::Graph build(const std::string& op, std::int64_t gates, const ModelOptions& options) {
+ir::Graph build(const std::string& op, std::int64_t gates, const BuildOptions& options) {
   ir::Graph graph;
   LayerBuilder layers(graph, options);
   const std::int64_t channels = layers.size("channels", 1), time = layers.size("time", 40);
@@ -33,10 +33,10 @@ ir::Graph build(const std::string& op, std::int64_t gates, const ModelOptions& o
 
 }  // namespace
 
-ir::Graph build_gru_classifier(const ModelOptions& options) {
+ir::Graph build_gru_classifier(const BuildOptions& options) {
   return build("GRU", 3, options);
 }
-ir::Graph build_lstm_classifier(const ModelOptions& options) {
+ir::Graph build_lstm_classifier(const BuildOptions& options) {
   return build("LSTM", 4, options);
 }
 

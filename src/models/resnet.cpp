@@ -11,12 +11,13 @@ constexpr double kBranchScale = 0.3;
 
 ValueId shortcut(LayerBuilder& layers, ValueId x, std::int64_t in, std::int64_t out, std::int64_t stride) {
   if (in == out && stride == 1) return x;
-  return conv_norm(layers, "downsample", x, in, out, {.kernel = 1, .stride = stride, .activation = Activation::none});
+  return conv_norm(layers, "downsample", x, in, out,
+                   {.kernel = 1, .stride = stride, .activation = BlockActivation::none});
 }
 
 ValueId basic_block(LayerBuilder& layers, ValueId x, std::int64_t in, std::int64_t width, std::int64_t stride) {
   ValueId y = conv_norm(layers, "1", x, in, width, {.stride = stride});
-  y = conv_norm(layers, "2", y, width, width, {.activation = Activation::none, .scale = kBranchScale});
+  y = conv_norm(layers, "2", y, width, width, {.activation = BlockActivation::none, .scale = kBranchScale});
   return layers.relu(layers.add(y, shortcut(layers, x, in, width, stride)));
 }
 
@@ -25,7 +26,7 @@ ValueId bottleneck(LayerBuilder& layers, ValueId x, std::int64_t in, std::int64_
   const std::int64_t out = 4 * width;
   ValueId y = conv_norm(layers, "1", x, in, width, {.kernel = 1});
   y = conv_norm(layers, "2", y, width, width, {.stride = stride});
-  y = conv_norm(layers, "3", y, width, out, {.kernel = 1, .activation = Activation::none, .scale = kBranchScale});
+  y = conv_norm(layers, "3", y, width, out, {.kernel = 1, .activation = BlockActivation::none, .scale = kBranchScale});
   return layers.relu(layers.add(y, shortcut(layers, x, in, out, stride)));
 }
 
@@ -51,7 +52,7 @@ ValueId stages(LayerBuilder& layers, ValueId x, const Design& design, std::int64
   return layers.gemm("fc", global_average(layers, x), channels, classes);
 }
 
-ir::Graph build(const Design& design, const ModelOptions& options) {
+ir::Graph build(const Design& design, const BuildOptions& options) {
   ir::Graph graph;
   graph.name = design.name;
   LayerBuilder layers(graph, options);
@@ -63,7 +64,7 @@ ir::Graph build(const Design& design, const ModelOptions& options) {
 }
 
 // For pictures of 32x32: the stem keeps their size.
-ir::Graph build_for_cifar(const Design& design, std::int64_t width, const ModelOptions& options) {
+ir::Graph build_for_cifar(const Design& design, std::int64_t width, const BuildOptions& options) {
   ir::Graph graph;
   graph.name = design.name;
   LayerBuilder layers(graph, options);
@@ -76,19 +77,19 @@ ir::Graph build_for_cifar(const Design& design, std::int64_t width, const ModelO
 
 }  // namespace
 
-ir::Graph build_resnet18(const ModelOptions& options) {
+ir::Graph build_resnet18(const BuildOptions& options) {
   return build({"resnet18", {2, 2, 2, 2}, 1, basic_block}, options);
 }
 
-ir::Graph build_resnet50(const ModelOptions& options) {
+ir::Graph build_resnet50(const BuildOptions& options) {
   return build({"resnet50", {3, 4, 6, 3}, 4, bottleneck}, options);
 }
 
-ir::Graph build_resnet8(const ModelOptions& options) {
+ir::Graph build_resnet8(const BuildOptions& options) {
   return build_for_cifar({"resnet8", {1, 1, 1}, 1, basic_block}, 16, options);
 }
 
-ir::Graph build_resnet18_cifar(const ModelOptions& options) {
+ir::Graph build_resnet18_cifar(const BuildOptions& options) {
   return build_for_cifar({"resnet18_cifar", {2, 2, 2, 2}, 1, basic_block}, 64, options);
 }
 

@@ -7,7 +7,7 @@
 namespace tessera::models {
 
 // Three convolutions of 3x3 and a hidden layer. `size`: height and width of the picture, a multiple of 4.
-ir::Graph build_cnn_digits(const ModelOptions& options) {
+ir::Graph build_cnn_digits(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "cnn_digits";
   LayerBuilder layers(graph, options);
@@ -28,7 +28,7 @@ ir::Graph build_cnn_digits(const ModelOptions& options) {
 }
 
 // Four convolutions over a signal, each behind the first with stride 2. `length`: of the signal, a multiple of 8.
-ir::Graph build_conv1d(const ModelOptions& options) {
+ir::Graph build_conv1d(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "conv1d";
   LayerBuilder layers(graph, options);

@@ -40,13 +40,13 @@ Anchors make_anchors() {
 ValueId separable(LayerBuilder& layers, const std::string& name, ValueId x, std::int64_t in, std::int64_t out,
                   std::int64_t stride) {
   layers.scope(name);
-  x = conv_norm(layers, "depthwise", x, in, in, {.stride = stride, .groups = in, .activation = Activation::relu6});
-  return conv_norm(layers, "pointwise", x, in, out, {.kernel = 1, .activation = Activation::relu6});
+  x = conv_norm(layers, "depthwise", x, in, in, {.stride = stride, .groups = in, .activation = BlockActivation::relu6});
+  return conv_norm(layers, "pointwise", x, in, out, {.kernel = 1, .activation = BlockActivation::relu6});
 }
 
 // Feature maps of the sizes and widths in kGrids and kChannels.
 std::vector<ValueId> backbone(LayerBuilder& layers, ValueId images) {
-  ValueId x = conv_norm(layers, "stem", images, 3, 16, {.stride = 2, .activation = Activation::relu6});
+  ValueId x = conv_norm(layers, "stem", images, 3, 16, {.stride = 2, .activation = BlockActivation::relu6});
   x = separable(layers, "block0", x, 16, 32, 2);
   x = separable(layers, "block1", x, 32, 64, 2);
   x = separable(layers, "block2", x, 64, 64, 1);
@@ -94,7 +94,7 @@ ValueId decode(LayerBuilder& layers, ValueId offsets) {
 
 // "boxes" [batch, anchors, 4] and "scores" [batch, classes, anchors] are all predictions; "selected" holds a row
 // (batch, class, anchor) for each that is kept.
-ir::Graph build_ssd(const ModelOptions& options) {
+ir::Graph build_ssd(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "ssd";
   LayerBuilder layers(graph, options);

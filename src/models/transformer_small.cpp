@@ -42,7 +42,7 @@ ValueId encode(LayerBuilder& layers, const Encoder& sizes) {
 
 }  // namespace
 
-ir::Graph build_transformer_small(const ModelOptions& options) {
+ir::Graph build_transformer_small(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "transformer_small";
   LayerBuilder layers(graph, options);
@@ -54,7 +54,7 @@ ir::Graph build_transformer_small(const ModelOptions& options) {
   return graph;
 }
 
-ir::Graph build_masked_lm(const ModelOptions& options) {
+ir::Graph build_masked_lm(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "masked_lm";
   LayerBuilder layers(graph, options);

@@ -44,7 +44,7 @@ ValueId unet(LayerBuilder& layers, ValueId x, std::size_t axes, std::int64_t cha
 
 }  // namespace
 
-ir::Graph build_unet2d(const ModelOptions& options) {
+ir::Graph build_unet2d(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "unet2d";
   LayerBuilder layers(graph, options);
@@ -54,7 +54,7 @@ ir::Graph build_unet2d(const ModelOptions& options) {
 }
 
 // `size`: height and width of the picture, a multiple of 4.
-ir::Graph build_unet_small(const ModelOptions& options) {
+ir::Graph build_unet_small(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "unet_small";
   LayerBuilder layers(graph, options);
@@ -65,7 +65,7 @@ ir::Graph build_unet_small(const ModelOptions& options) {
   return graph;
 }
 
-ir::Graph build_unet3d(const ModelOptions& options) {
+ir::Graph build_unet3d(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "unet3d";
   LayerBuilder layers(graph, options);

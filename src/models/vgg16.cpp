@@ -3,7 +3,7 @@
 
 namespace tessera::models {
 
-ir::Graph build_vgg16(const ModelOptions& options) {
+ir::Graph build_vgg16(const BuildOptions& options) {
   struct Stage {
     std::int64_t channels, convolutions;
   };

@@ -7,29 +7,29 @@ namespace {
 
 // Factor on a convolution's output that keeps random nets near 1. A rectifier needs none, as He's weights allow for it;
 // self-gated activations shrink small values and not large ones, so no factor suits all depths: these were measured.
-double gain_before(Activation activation) {
-  if (activation == Activation::hard_swish) return 1.22;
-  return activation == Activation::silu ? 1.07 : 1.0;
+double gain_before(BlockActivation activation) {
+  if (activation == BlockActivation::hard_swish) return 1.22;
+  return activation == BlockActivation::silu ? 1.07 : 1.0;
 }
 
 }  // namespace
 
-ValueId activate(LayerBuilder& layers, ValueId x, Activation activation) {
+ValueId activate(LayerBuilder& layers, ValueId x, BlockActivation activation) {
   ops::GraphBuilder& ops = layers.ops();
   switch (activation) {
-    case Activation::none:
+    case BlockActivation::none:
       return x;
-    case Activation::relu:
+    case BlockActivation::relu:
       return layers.relu(x);
-    case Activation::relu6:
+    case BlockActivation::relu6:
       return ops.add("Clip", {x, ops.scalar(0), ops.scalar(6)});
-    case Activation::silu:
+    case BlockActivation::silu:
       return layers.multiply(x, layers.sigmoid(x));
-    case Activation::sigmoid:
+    case BlockActivation::sigmoid:
       return layers.sigmoid(x);
-    case Activation::hard_swish:
+    case BlockActivation::hard_swish:
       return ops.add("HardSwish", {x});
-    case Activation::hard_sigmoid:
+    case BlockActivation::hard_sigmoid:
       return ops.add("HardSigmoid", {x}, {{"alpha", 1.0f / 6.0f}, {"beta", 0.5f}});
   }
   fail(ErrorKind::invalid_argument, "unknown activation {}", static_cast<int>(activation));
@@ -51,7 +51,7 @@ ValueId conv_norm(LayerBuilder& layers, const std::string& name, ValueId x, std:
 }
 
 ValueId squeeze_excite(LayerBuilder& layers, ValueId x, std::int64_t channels, std::int64_t squeezed,
-                       Activation activation, Activation gate) {
+                       BlockActivation activation, BlockActivation gate) {
   ValueId s = layers.ops().add("GlobalAveragePool", {x});
   s = activate(layers, layers.conv("squeeze", s, channels, squeezed, {.kernel = {1, 1}}), activation);
   s = activate(layers, layers.conv("excite", s, squeezed, channels, {.kernel = {1, 1}}), gate);
@@ -72,7 +72,7 @@ ValueId inverted_residual(LayerBuilder& layers, ValueId x, const InvertedResidua
   // makes the branch of a residual sum the lesser part.
   const double scale = (residual ? 0.4 : 0.7) * (block.squeezed > 0 ? 2.0 : 1.0);
   y = conv_norm(layers, "project", y, block.expanded, block.out,
-                {.kernel = 1, .activation = Activation::none, .scale = scale, .epsilon = block.epsilon});
+                {.kernel = 1, .activation = BlockActivation::none, .scale = scale, .epsilon = block.epsilon});
   return residual ? layers.add(x, y) : y;
 }
 

@@ -8,17 +8,17 @@
 
 namespace tessera::models {
 
-enum class Activation : std::uint8_t { none, relu, relu6, silu, sigmoid, hard_swish, hard_sigmoid };
+enum class BlockActivation : std::uint8_t { none, relu, relu6, silu, sigmoid, hard_swish, hard_sigmoid };
 
 // As PyTorch exports it: ReLU6 is Clip with scalar bounds, SiLU is x·sigmoid(x).
-ValueId activate(LayerBuilder& layers, ValueId x, Activation activation);
+ValueId activate(LayerBuilder& layers, ValueId x, BlockActivation activation);
 
 // A convolution without bias over x [batch, in, spatial...], same padding (odd kernels), then BatchNormalization and
 // the activation. `scale` multiplies the normalisation's weights: below 1 at the end of a residual branch, so that
 // the sum does not grow with depth.
 struct ConvNorm {
   std::int64_t kernel = 3, stride = 1, groups = 1;
-  Activation activation = Activation::relu;
+  BlockActivation activation = BlockActivation::relu;
   double scale = 1;
   float epsilon = 1e-5f;
   std::size_t axes = 2;
@@ -28,16 +28,16 @@ ValueId conv_norm(LayerBuilder& layers, const std::string& name, ValueId x, std:
 
 // x·gate(W2·activation(W1·mean(x))) with 1x1 convolutions; x is [batch, channels, height, width] (arXiv:1709.01507).
 ValueId squeeze_excite(LayerBuilder& layers, ValueId x, std::int64_t channels, std::int64_t squeezed,
-                       Activation activation, Activation gate);
+                       BlockActivation activation, BlockActivation gate);
 
 // Expand by 1x1, filter each channel, squeeze-excite if `squeezed` is not 0, project by 1x1 without activation; the
 // input is added when stride is 1 and the widths agree (arXiv:1801.04381). There is no expansion when `expanded` equals
 // `in`.
 struct InvertedResidual {
   std::int64_t in, expanded, out, kernel, stride;
-  Activation activation;
+  BlockActivation activation;
   std::int64_t squeezed = 0;
-  Activation squeeze_activation = Activation::relu, gate = Activation::hard_sigmoid;
+  BlockActivation squeeze_activation = BlockActivation::relu, gate = BlockActivation::hard_sigmoid;
   float epsilon = 1e-5f;
 };
 ValueId inverted_residual(LayerBuilder& layers, ValueId x, const InvertedResidual& block);

@@ -4,7 +4,7 @@
 
 namespace tessera::models {
 
-ir::Graph build_vit_b_16(const ModelOptions& options) {
+ir::Graph build_vit_b_16(const BuildOptions& options) {
   constexpr std::int64_t kWidth = 768, kPatches = 14 * 14;
   ir::Graph graph;
   LayerBuilder layers(graph, options);

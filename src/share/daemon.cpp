@@ -120,22 +120,22 @@ bool Daemon::answer(Peer& peer) {
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
   if (size != sizeof(request) || request.magic != lease::kMagic || request.version != lease::kVersion) return false;
   switch (request.kind) {
-    case lease::MessageKind::attach:
+    case lease::LeaseMessageKind::attach:
       return attach(peer, request);
-    case lease::MessageKind::charge:
+    case lease::LeaseMessageKind::charge:
       return charge(peer, request);
-    case lease::MessageKind::borrow:
+    case lease::LeaseMessageKind::borrow:
       return lend(peer, request);
-    case lease::MessageKind::release:
-    case lease::MessageKind::give_back:
+    case lease::LeaseMessageKind::release:
+    case lease::LeaseMessageKind::give_back:
       try {
-        if (request.kind == lease::MessageKind::release) leases_.release(peer.number, request.bytes);
+        if (request.kind == lease::LeaseMessageKind::release) leases_.release(peer.number, request.bytes);
         else leases_.give_back(peer.number, request.bytes, now());
         return true;
       } catch (const Error&) {
         return false;
       }
-    case lease::MessageKind::status:
+    case lease::LeaseMessageKind::status:
       return send_status(peer);
   }
   return false;

@@ -73,7 +73,7 @@ LeaseKeeper::Lessee& LeaseKeeper::find(int number) {
   return *found;
 }
 
-lease::Slot& LeaseKeeper::slot_of(const Lessee& job) const {
+lease::BoardSlot& LeaseKeeper::slot_of(const Lessee& job) const {
   return board_->slots[static_cast<std::size_t>(job.number)];
 }
 
@@ -100,7 +100,7 @@ int LeaseKeeper::add_job(const JobOptions& options, pid_t process, std::int64_t 
   job.borrowed.job = state.id;
   job.borrowed.may_spill = options.priority == Priority::background;
   memory_.add(job.borrowed);
-  lease::Slot& slot = *new (&slot_of(job)) lease::Slot;
+  lease::BoardSlot& slot = *new (&slot_of(job)) lease::BoardSlot;
   slot.priority = static_cast<std::uint32_t>(options.priority);
   board_->attached |= Board::bit(job.number);
   board_->contended = jobs_.size() > 1;
@@ -199,7 +199,7 @@ void LeaseKeeper::end_term(Lessee& job, std::int64_t now_ns) {
 }
 
 void LeaseKeeper::observe(Lessee& job, std::int64_t now_ns) {
-  const lease::Slot& slot = slot_of(job);
+  const lease::BoardSlot& slot = slot_of(job);
   const Activity activity = slot.activity.load();
   const std::uint64_t progress = slot.progress.load();
   if (progress != job.progress || activity == Activity::idle) {
@@ -248,7 +248,7 @@ void LeaseKeeper::lose(Lessee& job, std::int64_t now_ns) {
 }
 
 void LeaseKeeper::grant(Lessee& job, std::int64_t now_ns) {
-  lease::Slot& slot = slot_of(job);
+  lease::BoardSlot& slot = slot_of(job);
   job.term_start_ns = now_ns;
   job.has_to_wake = slot.activity.load() == Activity::waits;
   slot.granted = 1;
@@ -279,7 +279,7 @@ std::int64_t LeaseKeeper::look(std::int64_t now_ns) {
   for (Lessee& job : jobs_) observe(job, now_ns);
   for (const Run* const begun : scheduler_.begin_steps(now_ns)) grant(*static_cast<Lessee*>(begun->owner), now_ns);
   for (Lessee& job : jobs_) {
-    lease::Slot& slot = slot_of(job);
+    lease::BoardSlot& slot = slot_of(job);
     if (!job.present) {
       slot.granted = !job.lost && may_begin_unasked(job);
     } else if (job.run.waits) {
@@ -305,7 +305,7 @@ std::int64_t LeaseKeeper::next_look_ns(std::int64_t now_ns) const {
 std::vector<LeaseReport> LeaseKeeper::report() const {
   std::vector<LeaseReport> reports;
   for (const Lessee& job : jobs_) {
-    const lease::Slot& slot = slot_of(job);
+    const lease::BoardSlot& slot = slot_of(job);
     const std::uint64_t ended = slot.runs_ended.load();
     std::vector<std::int64_t> latencies;
     for (std::size_t i = 0; i < std::min<std::uint64_t>(ended, lease::kKeptLatencies); ++i)

@@ -68,7 +68,7 @@ class LeaseKeeper {
   struct Lessee;
 
   Lessee& find(int number);
-  lease::Slot& slot_of(const Lessee& job) const;
+  lease::BoardSlot& slot_of(const Lessee& job) const;
   void observe(Lessee& job, std::int64_t now_ns);
   void arrive(Lessee& job, std::int64_t now_ns);
   void finish(Lessee& job, std::int64_t now_ns);

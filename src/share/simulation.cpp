@@ -47,7 +47,7 @@ class Simulation {
     for (std::size_t i = 0; i < jobs_.size(); ++i) add_job(static_cast<int>(i));
   }
 
-  Outcome run() {
+  SimulationOutcome run() {
     while (true) {
       const std::int64_t completion_ns = next_completion_ns();
       const std::int64_t arrival_ns = arrivals_.empty() ? kNever : arrivals_.top().first;
@@ -290,12 +290,12 @@ class Simulation {
   std::int64_t now_ns_ = 0, first_arrival_ns_ = kNever;
   double all_ns_ = 0;  // of all jobs' own_ns
   bool first_ended_ = false;
-  Outcome outcome_;
+  SimulationOutcome outcome_;
 };
 
 }  // namespace
 
-Outcome simulate(const Trace& trace, const SharedDevice& device, std::string_view policy) {
+SimulationOutcome simulate(const Trace& trace, const SharedDevice& device, std::string_view policy) {
   return Simulation(trace, device, policy).run();
 }
 

@@ -77,7 +77,7 @@ struct Segment {
   std::int64_t begin_ns = 0, end_ns = 0;
 };
 
-struct Outcome {
+struct SimulationOutcome {
   std::string policy;
   std::vector<JobOutcome> jobs;  // as in the trace
   std::int64_t makespan_ns = 0;  // from the first arrival to the last end
@@ -96,6 +96,6 @@ inline constexpr std::size_t kMostSegments = 200'000;
 std::int64_t percentile(const std::vector<std::int64_t>& ascending, double part);
 
 // Throws Error(invalid_argument) for an unknown policy and for jobs without steps.
-Outcome simulate(const Trace& trace, const SharedDevice& device, std::string_view policy);
+SimulationOutcome simulate(const Trace& trace, const SharedDevice& device, std::string_view policy);
 
 }  // namespace tessera::share

@@ -37,13 +37,14 @@ AddedTokens::AddedTokens(const nlohmann::json& part, const Normalizer& normalize
     std::ranges::stable_sort(*list, [](const Token& a, const Token& b) { return a.text.size() > b.text.size(); });
 }
 
-std::vector<Section> AddedTokens::split(const std::vector<Section>& sections, const std::vector<Token>& tokens) {
+std::vector<TextSection> AddedTokens::split(const std::vector<TextSection>& sections,
+                                            const std::vector<Token>& tokens) {
   if (tokens.empty()) return sections;
   std::u32string firsts;  // most characters begin no token
   for (const Token& token : tokens)
     if (firsts.find(token.text.front()) == firsts.npos) firsts.push_back(token.text.front());
-  std::vector<Section> result;
-  for (const Section& section : sections) {
+  std::vector<TextSection> result;
+  for (const TextSection& section : sections) {
     if (section.id >= 0) {
       result.push_back(section);
       continue;
@@ -79,9 +80,9 @@ std::vector<Section> AddedTokens::split(const std::vector<Section>& sections, co
   return result;
 }
 
-std::vector<Section> AddedTokens::sections(const std::u32string& text, const Normalizer& normalizer) const {
-  std::vector<Section> result = split({{text, -1, true}}, in_text_);
-  for (Section& section : result)
+std::vector<TextSection> AddedTokens::sections(const std::u32string& text, const Normalizer& normalizer) const {
+  std::vector<TextSection> result = split({{text, -1, true}}, in_text_);
+  for (TextSection& section : result)
     if (section.id < 0) section.text = normalizer(std::move(section.text));
   return split(result, in_normalised_);
 }

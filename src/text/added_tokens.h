@@ -14,7 +14,7 @@
 namespace tessera::text {
 
 // A stretch of a text that is an added token, or is not (id −1).
-struct Section {
+struct TextSection {
   std::u32string text;
   std::int64_t id = -1;
   bool begins_text = false;
@@ -27,7 +27,7 @@ class AddedTokens {
 
   // Sections of the text. Tokens that ask for it are found in the text as it is, the others in what the normalizer
   // makes of the rest; sections that are no token are normalised.
-  std::vector<Section> sections(const std::u32string& text, const Normalizer& normalizer) const;
+  std::vector<TextSection> sections(const std::u32string& text, const Normalizer& normalizer) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
   // How many of them are not in a vocabulary.
@@ -40,7 +40,7 @@ class AddedTokens {
     std::int64_t id = 0;
     bool single_word = false, takes_left_space = false, takes_right_space = false;
   };
-  static std::vector<Section> split(const std::vector<Section>& sections, const std::vector<Token>& tokens);
+  static std::vector<TextSection> split(const std::vector<TextSection>& sections, const std::vector<Token>& tokens);
 
   std::vector<Token> in_text_, in_normalised_;  // the longest first
   Vocabulary vocabulary_;

@@ -42,7 +42,7 @@ std::vector<FramePart> read_template(const nlohmann::json& parts, const nlohmann
 
 }  // namespace
 
-Frame make_frame(const nlohmann::json& part, int depth) {
+TokenFrame make_frame(const nlohmann::json& part, int depth) {
   if (part.is_null()) return {};
   const std::string type = type_of(part, kPostProcessor);
   if (type == "ByteLevel") return {};  // it moves offsets alone
@@ -50,7 +50,7 @@ Frame make_frame(const nlohmann::json& part, int depth) {
     // The members work one after the other; all but one leave the tokens as they are.
     require(depth < kMostNesting, ErrorKind::invalid_argument, "the tokenizer's {}s are nested too deeply",
             kPostProcessor);
-    Frame frame;
+    TokenFrame frame;
     for (const nlohmann::json& member : part.at("processors"))
       if (type_of(member, kPostProcessor) != "ByteLevel") frame = make_frame(member, depth + 1);
     return frame;

@@ -15,13 +15,13 @@ struct FramePart {
   std::int64_t type = 0;
 };
 
-struct Frame {
+struct TokenFrame {
   std::vector<FramePart> single{{.text = 0}};
   std::vector<FramePart> pair{{.text = 0}, {.text = 1, .type = 1}};
 };
 
 // By the part "post_processor" of a tokenizer.json; null adds nothing. Throws Error: unsupported
 // for a type that is not known, invalid_argument for nonsense.
-Frame make_frame(const nlohmann::json& part, int depth = 0);
+TokenFrame make_frame(const nlohmann::json& part, int depth = 0);
 
 }  // namespace tessera::text

@@ -42,7 +42,7 @@ struct Tokenizer::Impl {
   text::Normalizer normalizer;
   std::optional<text::AddedTokens> added;
   text::PreTokenizer pre_tokenizer;
-  text::Frame frame;
+  text::TokenFrame frame;
   text::Decoder decoder;
   text::Truncation truncation;
   bool pads_alone = false;  // an encoding outside a batch is padded too
@@ -79,7 +79,7 @@ struct Tokenizer::Impl {
 
   std::vector<std::int64_t> tokens_of(std::string_view bytes) const {
     std::vector<std::int64_t> ids;
-    for (text::Section& section : added->sections(text::decode_utf8(bytes), normalizer)) {
+    for (text::TextSection& section : added->sections(text::decode_utf8(bytes), normalizer)) {
       if (section.id >= 0) {
         ids.push_back(section.id);
         continue;
@@ -95,8 +95,8 @@ struct Tokenizer::Impl {
             options.max_length);
     std::vector<std::vector<std::int64_t>> texts;
     for (const std::string_view bytes : given) texts.push_back(tokens_of(bytes));
-    const text::Frame plain;
-    const text::Frame& around = options.add_special_tokens ? frame : plain;
+    const text::TokenFrame plain;
+    const text::TokenFrame& around = options.add_special_tokens ? frame : plain;
     const std::vector<text::FramePart>& parts = texts.size() == 1 ? around.single : around.pair;
     text::Truncation cut = truncation;
     if (options.max_length > 0) cut.max_length = options.max_length;

@@ -15,7 +15,7 @@ struct Case {
 class Arena : public testing::TestWithParam<Case> {};
 
 TEST_P(Arena, IsWithinATenthOfTheLargestLiveSet) {
-  models::ModelOptions options;
+  models::BuildOptions options;
   options.dims = GetParam().dims;
   options.fill_weights = false;  // the null device never looks at them
   const Model model(std::make_shared<const ir::Graph>(models::build_model(GetParam().net, options)));

@@ -38,7 +38,7 @@ std::vector<std::string> nets() {
 class Float64 : public testing::TestWithParam<std::string> {};
 
 TEST_P(Float64, ResultsAreWithinATenThousandth) {
-  models::ModelOptions options;
+  models::BuildOptions options;
   for (const models::ModelEntry& net : models::all_models()) {
     if (net.name != GetParam()) continue;
     for (const char* dim : {"batch", "seq", "time"}) {

@@ -94,7 +94,7 @@ class GradientValues : public testing::TestWithParam<std::string> {};
 // all weights.
 TEST_P(GradientValues, AreThoseOfCentralDifferences) {
   constexpr double kStep = 1e-5, kTolerance = 1e-5, kRounding = 1e-8;
-  models::ModelOptions options;
+  models::BuildOptions options;
   for (const models::ModelEntry& net : models::all_models()) {
     if (net.name != GetParam()) continue;
     for (const char* dim : {"batch", "seq"}) {

@@ -8,7 +8,7 @@ namespace tessera::models::models_test {
 namespace {
 
 // Without weights a net takes next to no memory.
-ModelOptions shapes_only(std::map<std::string, std::int64_t> dims) {
+BuildOptions shapes_only(std::map<std::string, std::int64_t> dims) {
   return {.dims = std::move(dims), .fill_weights = false};
 }
 

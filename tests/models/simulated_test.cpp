@@ -19,7 +19,7 @@ class SimulatedNet : public testing::TestWithParam<Net> {};
 
 TEST_P(SimulatedNet, HasTheBitsOfTheHost) {
   const Net& net = GetParam();
-  ModelOptions options;
+  BuildOptions options;
   options.dims = net.dims;
   const Model model(std::make_shared<ir::Graph>(build_model(net.name, options)));
   const NamedValues inputs = runtime::random_inputs(model, 3);

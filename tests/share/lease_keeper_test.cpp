@@ -20,7 +20,7 @@ class Board {
         keeper.add_job({.name = name, .priority = priority, .weight = weight, .goal_ns = goal_ns}, getpid(), now_ns);
     return number;
   }
-  lease::Slot& slot(int job) { return keeper.board()->slots[static_cast<std::size_t>(job)]; }
+  lease::BoardSlot& slot(int job) { return keeper.board()->slots[static_cast<std::size_t>(job)]; }
   bool granted(int job) { return slot(job).granted.load() != 0; }
   Priority class_of(int job) { return static_cast<Priority>(slot(job).priority.load()); }
 

@@ -32,7 +32,7 @@ Arrivals closed(std::int64_t requests, std::int64_t wait_ms = 0) {
   return {.requests = requests, .wait_ns = wait_ms * kMs};
 }
 
-std::vector<std::int64_t> ends_ms(const Outcome& outcome) {
+std::vector<std::int64_t> ends_ms(const SimulationOutcome& outcome) {
   std::vector<std::int64_t> ends;
   for (const JobOutcome& each : outcome.jobs) ends.push_back(each.end_ns / kMs);
   return ends;
@@ -47,7 +47,7 @@ Trace request_beside_training() {
 }
 
 TEST(Policies, FifoLetsTheFirstRunEnd) {
-  const Outcome outcome = simulate(request_beside_training(), {}, "fifo");
+  const SimulationOutcome outcome = simulate(request_beside_training(), {}, "fifo");
   EXPECT_THAT(ends_ms(outcome), ElementsAre(40, 42));
   EXPECT_EQ(outcome.jobs[1].p99_ns, 37 * kMs);
   EXPECT_EQ(outcome.jobs[1].goal_misses, 1);
@@ -57,14 +57,14 @@ TEST(Policies, FifoLetsTheFirstRunEnd) {
 }
 
 TEST(Policies, FillLetsTheRequestGoAtTheNextStep) {
-  const Outcome outcome = simulate(request_beside_training(), {}, "fill");
+  const SimulationOutcome outcome = simulate(request_beside_training(), {}, "fill");
   // The step from 4 to 8 ends first: the device does not preempt.
   EXPECT_THAT(ends_ms(outcome), ElementsAre(42, 10));
   EXPECT_EQ(outcome.jobs[1].p99_ns, 5 * kMs);
 }
 
 TEST(Policies, FillPreemptsWhereTheDeviceCan) {
-  const Outcome outcome = simulate(request_beside_training(), {.preempts = true}, "fill");
+  const SimulationOutcome outcome = simulate(request_beside_training(), {.preempts = true}, "fill");
   EXPECT_THAT(ends_ms(outcome), ElementsAre(42, 7));
   EXPECT_EQ(outcome.jobs[0].device_ns, 40 * kMs);
   EXPECT_EQ(outcome.jobs[1].device_ns, 2 * kMs);
@@ -72,7 +72,7 @@ TEST(Policies, FillPreemptsWhereTheDeviceCan) {
 
 // The headroom at 8 ms is 25 − 8 − 2 = 15: three more steps of 4 ms fit, the fourth does not.
 TEST(Policies, HeadroomSpendsTheSlackOfTheRequest) {
-  const Outcome outcome = simulate(request_beside_training(), {}, "headroom");
+  const SimulationOutcome outcome = simulate(request_beside_training(), {}, "headroom");
   EXPECT_THAT(ends_ms(outcome), ElementsAre(42, 22));
   EXPECT_EQ(outcome.jobs[1].p99_ns, 17 * kMs);
   EXPECT_EQ(outcome.jobs[1].goal_misses, 0);
@@ -108,19 +108,19 @@ Trace short_against_long(double claim = 1) {
 }
 
 TEST(Policies, FairDividesMeasuredTimeByWeight) {
-  const Outcome outcome = simulate(short_against_long(), {}, "fair");
+  const SimulationOutcome outcome = simulate(short_against_long(), {}, "fair");
   // While both are there, `short` has 0.3 of the time: its 3000 ms take 10 s, of which `long` has 7.
   EXPECT_NEAR(static_cast<double>(outcome.jobs[0].end_ns), 10e9, 0.02 * 10e9);
   EXPECT_GT(outcome.fairness, 0.9999);
   // Fewer runs of equal launches: `fifo` takes turns of whole runs, 10 ms against 90.
-  const Outcome by_arrival = simulate(short_against_long(), {}, "fifo");
+  const SimulationOutcome by_arrival = simulate(short_against_long(), {}, "fifo");
   EXPECT_EQ(by_arrival.jobs[1].end_ns, 10'000 * kMs);
   EXPECT_LT(by_arrival.fairness, 0.75);
 }
 
 TEST(Policies, FairBelievesNoClaims) {
-  const Outcome honest = simulate(short_against_long(), {}, "fair"),
-                lie = simulate(short_against_long(0.01), {}, "fair");
+  const SimulationOutcome honest = simulate(short_against_long(), {}, "fair"),
+                          lie = simulate(short_against_long(0.01), {}, "fair");
   EXPECT_EQ(ends_ms(honest), ends_ms(lie));
   EXPECT_EQ(honest.fairness, lie.fairness);
 }
@@ -141,15 +141,15 @@ TEST(Policies, IterationLanesOverlapWaits) {
     each.options.temporary_bytes = 3;
   }
   // Room for both: 2 + 2 + 3 + 3. Half the arithmetic each: nobody is slowed.
-  const Outcome two_lanes = simulate(trace, {.memory_bytes = 10}, "iteration");
+  const SimulationOutcome two_lanes = simulate(trace, {.memory_bytes = 10}, "iteration");
   EXPECT_THAT(ends_ms(two_lanes), ElementsAre(994, 994));
   EXPECT_EQ(two_lanes.peak_memory_bytes, 10);
   // Room for both in one lane: 2 + 2 + 3. The second begins behind the first, once.
-  const Outcome one_lane = simulate(trace, {.memory_bytes = 7}, "iteration");
+  const SimulationOutcome one_lane = simulate(trace, {.memory_bytes = 7}, "iteration");
   EXPECT_THAT(ends_ms(one_lane), ElementsAre(994, 998));
   EXPECT_EQ(one_lane.peak_memory_bytes, 7);
   // Room for one: the second waits until the first has left.
-  const Outcome waits = simulate(trace, {.memory_bytes = 6}, "iteration");
+  const SimulationOutcome waits = simulate(trace, {.memory_bytes = 6}, "iteration");
   EXPECT_THAT(ends_ms(waits), ElementsAre(994, 1988));
   EXPECT_EQ(waits.peak_memory_bytes, 5);
   // Each in at most 1.2 of its time alone, both in at most 0.7 of the sum.
@@ -160,7 +160,7 @@ TEST(Policies, IterationNeverAdmitsWhatDoesNotFit) {
   Trace trace{
       .jobs = {job("large", Priority::standard, {1}, closed(1)), job("small", Priority::standard, {1}, closed(1))}};
   trace.jobs[0].options.persistent_bytes = 11;
-  const Outcome outcome = simulate(trace, {.memory_bytes = 10}, "iteration");
+  const SimulationOutcome outcome = simulate(trace, {.memory_bytes = 10}, "iteration");
   EXPECT_EQ(outcome.jobs[0].unserved, 1);
   EXPECT_EQ(outcome.jobs[1].runs, 1);
 }
@@ -179,11 +179,11 @@ TEST(Policies, FillHoldsBackgroundBackAfterMisses) {
   trace.jobs[1].arrivals.kind = Arrivals::Kind::replay;
   for (std::int64_t i = 0; i < 40; ++i) trace.jobs[1].arrivals.times_ns.push_back((5 + 10 * i) * kMs);
   trace.jobs[1].options.goal_ns = 100 * kMs;
-  const Outcome loose = simulate(trace, {}, "fill");
+  const SimulationOutcome loose = simulate(trace, {}, "fill");
   EXPECT_EQ(loose.jobs[1].goal_misses, 0);
   EXPECT_EQ(loose.jobs[0].end_ns, 880 * kMs);  // 800 ms of its own and all 40 requests
   trace.jobs[1].options.goal_ns = 3 * kMs;
-  const Outcome tight = simulate(trace, {}, "fill");
+  const SimulationOutcome tight = simulate(trace, {}, "fill");
   EXPECT_GT(tight.jobs[0].end_ns, loose.jobs[0].end_ns);
   EXPECT_LT(tight.jobs[1].goal_misses, 20);
   EXPECT_LT(tight.use(), 1);
@@ -242,7 +242,7 @@ TEST(Policies, NobodyStarves) {
     trace.jobs.back().options.weight = i + 1;
   }
   for (const std::string& policy : policy_names()) {
-    const Outcome outcome = simulate(trace, {}, policy);
+    const SimulationOutcome outcome = simulate(trace, {}, policy);
     for (const JobOutcome& each : outcome.jobs) EXPECT_EQ(each.runs, 50) << policy << ' ' << each.name;
     EXPECT_LE(outcome.busy_ns, outcome.makespan_ns) << policy;
   }
@@ -255,7 +255,7 @@ TEST(Policies, EqualSeedsGiveEqualOutcomes) {
                job("b", Priority::background, {2, 3}, closed(100))}};
   trace.jobs[0].options.goal_ns = 5 * kMs;
   for (const std::string& policy : policy_names()) {
-    const Outcome first = simulate(trace, {}, policy), second = simulate(trace, {}, policy);
+    const SimulationOutcome first = simulate(trace, {}, policy), second = simulate(trace, {}, policy);
     EXPECT_EQ(ends_ms(first), ends_ms(second)) << policy;
     EXPECT_EQ(first.jobs[0].p99_ns, second.jobs[0].p99_ns) << policy;
   }
@@ -270,7 +270,7 @@ TEST(Simulation, StepsAreColdAfterOthersAndAfterRest) {
   trace.jobs[0].arrivals = at({0, 3, 6});
   EXPECT_EQ(simulate(trace, {.preempts = true}, "fill").busy_ns, (3 + 2) * kMs);
   trace.jobs.push_back(job("training", Priority::background, {1}, closed(20)));
-  const Outcome beside = simulate(trace, {.preempts = true}, "fill");
+  const SimulationOutcome beside = simulate(trace, {.preempts = true}, "fill");
   EXPECT_EQ(beside.jobs[0].device_ns, (3 + 1 + 3) * kMs) << "between 4 and 6 ms the training computes";
   EXPECT_EQ(beside.jobs[1].device_ns, 20 * kMs) << "whose steps have one length";
 }

@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 
 Model model(std::uint64_t seed, std::int64_t width = 32) {
-  models::ModelOptions options;
+  models::BuildOptions options;
   options.dims = {{"batch", 1}, {"width", width}, {"layers", 2}};
   options.seed = seed;
   return Model(std::make_shared<const ir::Graph>(models::build_model("mlp", options)));

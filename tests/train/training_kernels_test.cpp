@@ -33,7 +33,7 @@ bool computes(const plan::Step& step) {
 
 // The step that brings the first output closer to a target, with the batch and lengths given.
 std::optional<Model> step_of(const models::ModelEntry& entry, DType precision = DType::f32) {
-  models::ModelOptions options{.dims = {{"batch", 2}}, .fill_weights = false};
+  models::BuildOptions options{.dims = {{"batch", 2}}, .fill_weights = false};
   if (entry.dims.find("seq") != std::string_view::npos) options.dims["seq"] = 16;
   if (entry.dims.find("time") != std::string_view::npos) options.dims["time"] = 12;
   const ir::Graph model = models::build_model(entry.name, options);

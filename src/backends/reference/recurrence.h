@@ -19,27 +19,27 @@ inline double apply(const ops::GateActivation& activation, double x, double clip
   x = std::clamp(x, -clip, clip);
   const double alpha = activation.alpha, beta = activation.beta;
   switch (activation.kind) {
-    case ops::Activation::affine:
+    case ops::GateActivationKind::affine:
       return alpha * x + beta;
-    case ops::Activation::relu:
+    case ops::GateActivationKind::relu:
       return x < 0 ? 0 : x;
-    case ops::Activation::leaky_relu:
+    case ops::GateActivationKind::leaky_relu:
       return x < 0 ? alpha * x : x;
-    case ops::Activation::thresholded_relu:
+    case ops::GateActivationKind::thresholded_relu:
       return x < alpha ? 0 : x;
-    case ops::Activation::tanh:
+    case ops::GateActivationKind::tanh:
       return std::tanh(x);
-    case ops::Activation::sigmoid:
+    case ops::GateActivationKind::sigmoid:
       return 1 / (1 + std::exp(-x));
-    case ops::Activation::hard_sigmoid:
+    case ops::GateActivationKind::hard_sigmoid:
       return std::clamp(alpha * x + beta, 0.0, 1.0);
-    case ops::Activation::scaled_tanh:
+    case ops::GateActivationKind::scaled_tanh:
       return alpha * std::tanh(beta * x);
-    case ops::Activation::elu:
+    case ops::GateActivationKind::elu:
       return x < 0 ? alpha * std::expm1(x) : x;
-    case ops::Activation::softsign:
+    case ops::GateActivationKind::softsign:
       return x / (1 + std::abs(x));
-    case ops::Activation::softplus:
+    case ops::GateActivationKind::softplus:
       return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
   }
   return x;

@@ -20,41 +20,41 @@ std::int64_t nanoseconds(double seconds) {
   return std::llround(std::min(seconds, 1e9) * 1e9);
 }
 
-Machine::Machine(Options options)
+SimulatedMachine::SimulatedMachine(Options options)
     : options_(std::move(options)), name_(name_of(options_)), timeline_(clock_, options_.seed) {}
 
-MirroredMemory& Machine::memory() {
+MirroredMemory& SimulatedMachine::memory() {
   const std::lock_guard lock(mutex_);
   if (!memory_) memory_.emplace(options_.memory_bytes);
   return *memory_;
 }
 
-void Machine::count_allocation() {
+void SimulatedMachine::count_allocation() {
   const std::int64_t count = allocations_.fetch_add(1) + 1;
   require(count != options_.faults.failing_allocation, ErrorKind::over_budget,
           "allocation {} on device '{}' fails, as its name asks for", count, name_);
 }
 
-void Machine::count_launch() {
+void SimulatedMachine::count_launch() {
   const std::int64_t count = launches_.fetch_add(1) + 1;
   require(count != options_.faults.failing_launch, ErrorKind::failed,
           "launch {} on device '{}' fails, as its name asks for", count, name_);
 }
 
-std::int64_t Machine::launch_ns() const {
+std::int64_t SimulatedMachine::launch_ns() const {
   return nanoseconds(options_.profile.overhead_seconds);
 }
 
-TimedOperation Machine::copy_between(Engine direction, std::int64_t bytes) const {
+TimedOperation SimulatedMachine::copy_between(Engine direction, std::int64_t bytes) const {
   const double seconds = static_cast<double>(bytes) / link_bandwidth(options_.profile);
   return {direction, launch_ns(), nanoseconds(seconds * options_.faults.copy_slowdown)};
 }
 
-TimedOperation Machine::copy_within(std::int64_t bytes) const {
+TimedOperation SimulatedMachine::copy_within(std::int64_t bytes) const {
   return {Engine::compute, launch_ns(), nanoseconds(2 * static_cast<double>(bytes) / options_.profile.bandwidth)};
 }
 
-TimedOperation Machine::fill(std::int64_t bytes) const {
+TimedOperation SimulatedMachine::fill(std::int64_t bytes) const {
   return {Engine::compute, launch_ns(), nanoseconds(static_cast<double>(bytes) / options_.profile.bandwidth)};
 }
 

@@ -15,9 +15,9 @@
 namespace tessera::backends::simulated {
 
 // Thread-safe.
-class Machine {
+class SimulatedMachine {
  public:
-  explicit Machine(Options options);
+  explicit SimulatedMachine(Options options);
 
   const Options& options() const { return options_; }
   const std::string& name() const { return name_; }

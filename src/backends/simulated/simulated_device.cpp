@@ -19,7 +19,7 @@ struct SimulatedDevice::State {
         host(devices.cpu),
         copies(self) {}
 
-  Machine machine;
+  SimulatedMachine machine;
   SimulatedMemory memory;
   const Device& computes_by;  // whose kernels it has
   const Device& host;

@@ -17,7 +17,7 @@ namespace {
 // Keeps packed weights in the device's memory, at addresses that the device's threads can read.
 class UploadingStore final : public WeightStore {
  public:
-  UploadingStore(Machine& machine, DeviceCopies& copies, WeightStore& host)
+  UploadingStore(SimulatedMachine& machine, DeviceCopies& copies, WeightStore& host)
       : machine_(machine), copies_(copies), host_(host) {}
   std::shared_ptr<const PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing, std::int64_t bytes,
                                                     const PackFunction& pack) override {
@@ -31,21 +31,21 @@ class UploadingStore final : public WeightStore {
   }
 
  private:
-  Machine& machine_;
+  SimulatedMachine& machine_;
   DeviceCopies& copies_;
   WeightStore& host_;
 };
 
 // What a launch needs of its kernel, for as long as any launch is in a queue.
 struct Wrapped {
-  Machine& machine;
+  SimulatedMachine& machine;
   bool flushes_denormals;
   ir::Node node;
   const ops::OpDef& op;
   KernelPointer kernel;
 };
 
-Value value_on_queue(Machine& machine, const Tensor& tensor) {
+Value value_on_queue(SimulatedMachine& machine, const Tensor& tensor) {
   // Deferred tensors are computed on the host and never handed to a device.
   void* const address = const_cast<void*>(machine.queue_address(tensor.raw()));
   return Tensor(tensor.dtype(), tensor.shape(), address, nullptr);
@@ -135,7 +135,7 @@ class SimulatedKernel final : public Kernel {
 
 }  // namespace
 
-KernelPointer make_simulated_kernel(Machine& machine, DeviceCopies& copies, const Device& computes_by,
+KernelPointer make_simulated_kernel(SimulatedMachine& machine, DeviceCopies& copies, const Device& computes_by,
                                     const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights) {
   KernelPointer kernel;
   if (machine.options().compute != Compute::none) {

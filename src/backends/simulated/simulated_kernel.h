@@ -13,7 +13,7 @@ namespace tessera::backends::simulated {
 // Wraps the kernel that `entry`, an entry of the host device `computes_by`, makes for the node. Packed weights are
 // copied to the device's memory; `copies` outlives the kernel. With Compute::none no kernel is made, and running takes
 // time alone.
-KernelPointer make_simulated_kernel(Machine& machine, DeviceCopies& copies, const Device& computes_by,
+KernelPointer make_simulated_kernel(SimulatedMachine& machine, DeviceCopies& copies, const Device& computes_by,
                                     const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights);
 
 }  // namespace tessera::backends::simulated

@@ -15,7 +15,7 @@ namespace tessera::backends::simulated {
 // depend on how far the threads are.
 class SimulatedMemory final : public DeviceMemory {
  public:
-  explicit SimulatedMemory(Machine& machine) : machine_(machine), blocks_(machine.options().memory_bytes) {}
+  explicit SimulatedMemory(SimulatedMachine& machine) : machine_(machine), blocks_(machine.options().memory_bytes) {}
 
   void* allocate(std::int64_t bytes, Stream* stream) override;
   void free(void* address, Stream* stream) noexcept override;
@@ -34,7 +34,7 @@ class SimulatedMemory final : public DeviceMemory {
   void wait_for_freed(SimulatedStream* stream, std::unique_lock<std::mutex>& lock);
   void give_back(std::int64_t offset);
 
-  Machine& machine_;
+  SimulatedMachine& machine_;
   mutable std::mutex mutex_;
   BlockList blocks_;
   std::vector<Freed> freed_;  // on streams that may still use them

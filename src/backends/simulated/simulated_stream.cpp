@@ -54,7 +54,7 @@ std::int64_t SimulatedEvent::time_ns() const {
   return latest != nullptr ? machine_.timeline().wait_on_host(latest->time()) : 0;
 }
 
-SimulatedStream::SimulatedStream(Machine& machine)
+SimulatedStream::SimulatedStream(SimulatedMachine& machine)
     : machine_(machine), number_(machine.timeline().add_stream()), queue_(std::make_shared<WorkQueue>()) {}
 
 SimulatedStream::~SimulatedStream() {

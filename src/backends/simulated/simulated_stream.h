@@ -36,7 +36,7 @@ class Mark {
 
 class SimulatedEvent final : public Event {
  public:
-  explicit SimulatedEvent(Machine& machine) : machine_(machine) {}
+  explicit SimulatedEvent(SimulatedMachine& machine) : machine_(machine) {}
   bool done() const override;
   void wait() const override;
   std::int64_t time_ns() const override;
@@ -46,14 +46,14 @@ class SimulatedEvent final : public Event {
   void set_mark(std::shared_ptr<Mark> mark);
 
  private:
-  Machine& machine_;
+  SimulatedMachine& machine_;
   mutable std::mutex mutex_;
   std::shared_ptr<Mark> mark_;
 };
 
 class SimulatedStream final : public Stream {
  public:
-  explicit SimulatedStream(Machine& machine);
+  explicit SimulatedStream(SimulatedMachine& machine);
   ~SimulatedStream() override;
 
   void copy_to_device(void* to, const void* from, std::int64_t bytes) override;
@@ -90,7 +90,7 @@ class SimulatedStream final : public Stream {
   void wait_for(const std::shared_ptr<Mark>& mark);
   void enqueue_copy(Engine direction, void* to, const void* from, std::int64_t bytes);
 
-  Machine& machine_;
+  SimulatedMachine& machine_;
   const int number_;
   const std::shared_ptr<WorkQueue> queue_;
   bool captures_ = false;

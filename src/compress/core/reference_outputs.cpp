@@ -91,11 +91,11 @@ double ReferenceOutputs::snr_db_of(const Model& other) const {
   return lowest_snr_db(powers);
 }
 
-OutputDifference compare_outputs(const ReferenceOutputs& reference, const Model& before, const Model& after,
-                                 const CalibrationData& data, const SessionOptions& session) {
+OutputSnr compare_outputs(const ReferenceOutputs& reference, const Model& before, const Model& after,
+                          const CalibrationData& data, const SessionOptions& session) {
   if (reference.has_all()) return {reference.snr_db_of(after), reference.samples()};
   Session a(before, session), b(after, session);
-  OutputDifference difference;
+  OutputSnr difference;
   PowersByOutput powers;
   read_samples(before, data, [&](const SampleBatch& batch) {
     add_powers(powers, a.run(batch.inputs, kSameNumbers), b.run(batch.inputs, kSameNumbers));

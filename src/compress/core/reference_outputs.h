@@ -45,12 +45,12 @@ class ReferenceOutputs {
   std::int64_t count_ = 0, all_ = 0;
 };
 
-struct OutputDifference {
+struct OutputSnr {
   double snr_db = 0;
   std::int64_t samples = 0;
 };
 // Over all samples of the data, which are those of the reference where it has all.
-OutputDifference compare_outputs(const ReferenceOutputs& reference, const Model& before, const Model& after,
-                                 const CalibrationData& data, const SessionOptions& session);
+OutputSnr compare_outputs(const ReferenceOutputs& reference, const Model& before, const Model& after,
+                          const CalibrationData& data, const SessionOptions& session);
 
 }  // namespace tessera::compress

@@ -57,7 +57,7 @@ void diagnose_pruning(const Model& before, const Model& after, const OneShotPrun
   report.metric = metric.name();
   report.metric_before = metric.of(before);
   report.metric_after = metric.of(after);
-  const OutputDifference difference = compare_outputs(reference, before, after, diagnosis.data, diagnosis.session);
+  const OutputSnr difference = compare_outputs(reference, before, after, diagnosis.data, diagnosis.session);
   report.snr_db = difference.snr_db;
   report.snr_samples = difference.samples;
   report.diagnosis_samples = reference.samples();

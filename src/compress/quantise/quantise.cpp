@@ -228,7 +228,7 @@ class Quantiser {
 
   void measure_outputs(const Model& result) {
     say("comparing the outputs", 0.92);
-    const OutputDifference difference = compare_outputs(*reference_, float_, result, options_.data, options_.session);
+    const OutputSnr difference = compare_outputs(*reference_, float_, result, options_.data, options_.session);
     report_.snr_db = difference.snr_db;
     report_.snr_samples = difference.samples;
   }

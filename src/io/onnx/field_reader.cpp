@@ -4,10 +4,10 @@
 
 namespace tessera::io {
 
-Field FieldReader::next() {
+WireField FieldReader::next() {
   const std::size_t start = position_;
   const std::uint64_t tag = read_varint();
-  Field field{tag >> 3, static_cast<WireType>(tag & 7), {}, {}};
+  WireField field{tag >> 3, static_cast<WireType>(tag & 7), {}, {}};
   require(field.number != 0 && field.number < (std::uint64_t{1} << 29), ErrorKind::invalid_model,
           "not an ONNX model: no valid field at byte {}", offset_ + start);
   switch (field.type) {

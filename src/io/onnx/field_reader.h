@@ -16,7 +16,7 @@ enum WireType : std::uint64_t {
   fixed32 = 5
 };
 
-struct Field {
+struct WireField {
   std::uint64_t number = 0;
   WireType type = varint;
   std::span<const std::byte> whole;    // tag and payload
@@ -33,7 +33,7 @@ class FieldReader {
     return offset_ + static_cast<std::size_t>(part.data() - bytes_.data());
   }
   // Throws Error(invalid_model) that says at which byte the encoding breaks; groups count as broken.
-  Field next();
+  WireField next();
 
  private:
   std::uint64_t read_varint();

@@ -156,7 +156,7 @@ class Counter {
     add(static_cast<std::int64_t>(kMessageBytes[static_cast<std::size_t>(kind)]) + kBlockBytes);
     if (depth > max_depth_) return;
     for (FieldReader reader(bytes, offset); !reader.done();) {
-      const Field field = reader.next();
+      const WireField field = reader.next();
       if (const Integers* integers = find(kIntegers, kind, field.number)) {
         // Every number ends with a byte below 128.
         const auto ends = field.type == length_delimited

@@ -32,7 +32,7 @@ std::string split_tensor(std::span<const std::byte> bytes, std::size_t offset,
                          std::optional<std::span<const std::byte>>& raw_data) {
   std::string rest;
   for (FieldReader reader(bytes, offset); !reader.done();) {
-    const Field field = reader.next();
+    const WireField field = reader.next();
     if (field.number == kTensorRawData && field.type == length_delimited)
       raw_data = field.payload;  // the last one counts
     else append(rest, field.whole);
@@ -43,7 +43,7 @@ std::string split_tensor(std::span<const std::byte> bytes, std::size_t offset,
 std::string split_graph(std::span<const std::byte> bytes, std::size_t offset, SplitModel& split) {
   std::string rest;
   for (FieldReader reader(bytes, offset); !reader.done();) {
-    const Field field = reader.next();
+    const WireField field = reader.next();
     if (field.number == kGraphInitializer && field.type == length_delimited) {
       append_message(rest, field.number,
                      split_tensor(field.payload, reader.offset_of(field.payload), split.raw_data.emplace_back()));
@@ -59,7 +59,7 @@ std::string split_graph(std::span<const std::byte> bytes, std::size_t offset, Sp
 SplitModel split_model(std::span<const std::byte> bytes) {
   SplitModel split;
   for (FieldReader reader(bytes, 0); !reader.done();) {
-    const Field field = reader.next();
+    const WireField field = reader.next();
     if (field.number == kModelGraph && field.type == length_delimited) {
       append_message(split.structure, field.number, split_graph(field.payload, reader.offset_of(field.payload), split));
     } else {

@@ -12,18 +12,7 @@ extern const OpDef attention_gradient;
 // `random` is there where that dropped weights (ops::kAttentionRandom), `replacement` and `second_mask` where it has
 // them.
 namespace attention_gradient_input {
-enum Index : std::size_t {
-  query,
-  key,
-  value,
-  mask,
-  output,
-  statistics,
-  output_gradient,
-  random,
-  replacement,
-  second_mask
-};
+enum : std::size_t { query, key, value, mask, output, statistics, output_gradient, random, replacement, second_mask };
 }
 
 // Sets the gradients of Q, K and V of an Attention to an AttentionGradient, for which the node gives its statistics

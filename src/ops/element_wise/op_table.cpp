@@ -9,6 +9,7 @@
 
 namespace tessera::ops {
 
+// Length: one table, a line an operator.
 std::span<const OpDef* const> element_wise_ops() {
   static constexpr const OpDef* table[] = {
       // element_wise_program

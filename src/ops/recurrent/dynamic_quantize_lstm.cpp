@@ -71,27 +71,27 @@ ValueId activate(GraphBuilder& builder, const GateActivation& activation, ValueI
     return add_activation(builder, name, parameters, x);
   };
   switch (activation.kind) {
-    case Activation::affine:
+    case GateActivationKind::affine:
       return builder.add("Add", {builder.add("Mul", {x, builder.scalar(alpha)}), builder.scalar(beta)});
-    case Activation::relu:
+    case GateActivationKind::relu:
       return add("Relu", {});
-    case Activation::leaky_relu:
+    case GateActivationKind::leaky_relu:
       return add("LeakyRelu", {alpha});
-    case Activation::thresholded_relu:
+    case GateActivationKind::thresholded_relu:
       return add("ThresholdedRelu", {alpha});
-    case Activation::tanh:
+    case GateActivationKind::tanh:
       return add("Tanh", {});
-    case Activation::sigmoid:
+    case GateActivationKind::sigmoid:
       return add("Sigmoid", {});
-    case Activation::hard_sigmoid:
+    case GateActivationKind::hard_sigmoid:
       return add("HardSigmoid", {alpha, beta});
-    case Activation::scaled_tanh:
+    case GateActivationKind::scaled_tanh:
       return add("ScaledTanh", {alpha, beta});
-    case Activation::elu:
+    case GateActivationKind::elu:
       return add("Elu", {alpha});
-    case Activation::softsign:
+    case GateActivationKind::softsign:
       return add("Softsign", {});
-    case Activation::softplus:
+    case GateActivationKind::softplus:
       return add("Softplus", {});
   }
   return x;

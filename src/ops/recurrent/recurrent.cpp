@@ -15,24 +15,24 @@ using ir::AttributeKind;
 
 struct ActivationName {
   std::string_view name;  // in lower case
-  Activation kind;
+  GateActivationKind kind;
   bool has_alpha, has_beta;
   float alpha, beta;
 };
 
 // Parameters default to those of the ONNX operator of the same name.
 constexpr ActivationName kActivations[] = {
-    {"affine", Activation::affine, true, true, 1, 0},
-    {"relu", Activation::relu, false, false, 0, 0},
-    {"leakyrelu", Activation::leaky_relu, true, false, 0.01f, 0},
-    {"thresholdedrelu", Activation::thresholded_relu, true, false, 1, 0},
-    {"tanh", Activation::tanh, false, false, 0, 0},
-    {"sigmoid", Activation::sigmoid, false, false, 0, 0},
-    {"hardsigmoid", Activation::hard_sigmoid, true, true, 0.2f, 0.5f},
-    {"scaledtanh", Activation::scaled_tanh, true, true, 1, 1},
-    {"elu", Activation::elu, true, false, 1, 0},
-    {"softsign", Activation::softsign, false, false, 0, 0},
-    {"softplus", Activation::softplus, false, false, 0, 0},
+    {"affine", GateActivationKind::affine, true, true, 1, 0},
+    {"relu", GateActivationKind::relu, false, false, 0, 0},
+    {"leakyrelu", GateActivationKind::leaky_relu, true, false, 0.01f, 0},
+    {"thresholdedrelu", GateActivationKind::thresholded_relu, true, false, 1, 0},
+    {"tanh", GateActivationKind::tanh, false, false, 0, 0},
+    {"sigmoid", GateActivationKind::sigmoid, false, false, 0, 0},
+    {"hardsigmoid", GateActivationKind::hard_sigmoid, true, true, 0.2f, 0.5f},
+    {"scaledtanh", GateActivationKind::scaled_tanh, true, true, 1, 1},
+    {"elu", GateActivationKind::elu, true, false, 1, 0},
+    {"softsign", GateActivationKind::softsign, false, false, 0, 0},
+    {"softplus", GateActivationKind::softplus, false, false, 0, 0},
 };
 
 const ActivationName& activation_named(const std::string& name) {
@@ -144,9 +144,10 @@ AttributeSpec flag(std::string_view name) {
   return {name, AttributeKind::integer, ir::Attribute(std::int64_t{0})};
 }
 
-constexpr Activation kRnnDefaults[] = {Activation::tanh};
-constexpr Activation kGruDefaults[] = {Activation::sigmoid, Activation::tanh};
-constexpr Activation kLstmDefaults[] = {Activation::sigmoid, Activation::tanh, Activation::tanh};
+constexpr GateActivationKind kRnnDefaults[] = {GateActivationKind::tanh};
+constexpr GateActivationKind kGruDefaults[] = {GateActivationKind::sigmoid, GateActivationKind::tanh};
+constexpr GateActivationKind kLstmDefaults[] = {GateActivationKind::sigmoid, GateActivationKind::tanh,
+                                                GateActivationKind::tanh};
 
 const Parameter kY{"Y", types::floats, "T", optional};
 const Parameter kYh{"Y_h", types::floats, "T", optional};
@@ -170,7 +171,7 @@ std::vector<AttributeSpec> lstm_attributes() {
   return attributes_with({{"activations", AttributeKind::texts}, flag("input_forget")});
 }
 
-RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const Activation> default_activations) {
+RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const GateActivationKind> default_activations) {
   RecurrentPlan plan;
   const std::string& direction = reader.text("direction");
   require(direction == "forward" || direction == "reverse" || direction == "bidirectional", ErrorKind::invalid_model,
@@ -190,7 +191,7 @@ RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const Acti
     plan.activations = read_activations(reader, plan.directions * default_activations.size());
   } else {
     for (std::size_t d = 0; d < plan.directions; ++d) {
-      for (const Activation kind : default_activations) plan.activations.push_back({kind, 0, 0});
+      for (const GateActivationKind kind : default_activations) plan.activations.push_back({kind, 0, 0});
     }
   }
   return plan;

@@ -12,7 +12,7 @@ extern const OpDef rnn;
 extern const OpDef gru;
 extern const OpDef lstm;
 
-enum class Activation : std::uint8_t {
+enum class GateActivationKind : std::uint8_t {
   affine,  // alpha * x + beta
   relu,
   leaky_relu,        // x < 0 ? alpha * x : x
@@ -27,7 +27,7 @@ enum class Activation : std::uint8_t {
 };
 
 struct GateActivation {
-  Activation kind = Activation::tanh;
+  GateActivationKind kind = GateActivationKind::tanh;
   float alpha = 0;
   float beta = 0;
   friend bool operator==(const GateActivation&, const GateActivation&) = default;
@@ -47,7 +47,7 @@ struct RecurrentPlan {
 
 // Works for any operator with the attributes of RNN, with or without layout; `default_activations` are those of one
 // direction. Throws Error(invalid_model).
-RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const Activation> default_activations);
+RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const GateActivationKind> default_activations);
 // The same for any kind of RNN, GRU and LSTM, by the operator's name.
 RecurrentPlan read_recurrent(const AttributeReader& reader);
 

@@ -94,9 +94,9 @@ void check_supported(const GradientContext& c) {
   require(!lstm || c.integer("input_forget") == 0, ErrorKind::unsupported, "it couples the input and forget gates");
   const std::size_t count = rnn ? 1 : lstm ? 3 : 2;
   for (std::size_t i = 0; i < plan.activations.size(); ++i) {
-    const Activation kind = plan.activations[i].kind;
-    const bool usual = kind == (!rnn && i % count == 0 ? Activation::sigmoid : Activation::tanh);
-    require(usual || (rnn && kind == Activation::relu), ErrorKind::unsupported,
+    const GateActivationKind kind = plan.activations[i].kind;
+    const bool usual = kind == (!rnn && i % count == 0 ? GateActivationKind::sigmoid : GateActivationKind::tanh);
+    require(usual || (rnn && kind == GateActivationKind::relu), ErrorKind::unsupported,
             "it has activations other than the default");
   }
 }

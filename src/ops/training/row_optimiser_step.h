@@ -15,7 +15,7 @@ extern const OpDef row_optimiser_step;
 
 // Inputs of the node.
 namespace row_step_input {
-enum Index : std::size_t { rate, count, gradient_scale, apply, parameter, sums, places, first_state };
+enum : std::size_t { rate, count, gradient_scale, apply, parameter, sums, places, first_state };
 }
 
 // Whether rows without a gradient change nothing, lazy or not.

@@ -10,7 +10,7 @@ using nlohmann::json;
 json alignment_json(const cost::Alignment& alignment) {
   if (!alignment.applies) return nullptr;
   json misaligned = json::array();
-  for (const cost::Padding& padding : alignment.misaligned)
+  for (const cost::AlignmentPadding& padding : alignment.misaligned)
     misaligned.push_back({{"dimension", padding.dimension}, {"size", padding.from}, {"next_multiple", padding.to}});
   return {{"aligned", alignment.aligned},
           {"multiple", alignment.multiple},

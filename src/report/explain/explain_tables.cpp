@@ -64,7 +64,7 @@ void add_matrix_cells(const Explanation& explanation, const Layer& layer, std::v
   if (alignment.applies) {
     fit = fmt::format("{}×{} tile, {} wave{}", alignment.tile.m, alignment.tile.n, alignment.waves,
                       alignment.waves == 1 ? "" : "s");
-    for (const cost::Padding& padding : alignment.misaligned)
+    for (const cost::AlignmentPadding& padding : alignment.misaligned)
       fit += fmt::format("; pad {} from {} to {}", padding.dimension, padding.from, padding.to);
   }
   row.push_back(alignment.applies ? share_cell(alignment.utilisation()) : HtmlCell{});

@@ -248,7 +248,7 @@ void movement(LayerBuilder& layers, std::int64_t rows, std::int64_t row) {
 template <typename Build>
 ir::Graph net(Build build) {
   ir::Graph graph;
-  const models::ModelOptions options;
+  const models::BuildOptions options;
   LayerBuilder layers(graph, options);
   build(layers);
   return graph;

@@ -78,7 +78,7 @@ DeviceConstants device_constants(const plan::Plan& plan, const ProgramEnvironmen
   return constants;
 }
 
-DeviceRun::DeviceRun(const backends::Device& device, DeviceState& state, RunControl& control)
+DeviceRun::DeviceRun(const backends::Device& device, DeviceRunState& state, RunControl& control)
     : device_(device), state_(state), control_(control), resources_(control.resources) {
   resources_.stream = state.stream.get();
   resources_.stop = nullptr;  // work that is enqueued may outlive the run in a recording

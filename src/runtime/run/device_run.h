@@ -18,7 +18,7 @@ namespace tessera::runtime {
 struct ProgramEnvironment;
 
 // What runs of one plan use again, one at a time. Belongs to a run state.
-struct DeviceState {
+struct DeviceRunState {
   std::unique_ptr<backends::Stream> stream;
   std::vector<std::unique_ptr<backends::Event>> events;  // by step, of copies that steps on the host wait for
   std::shared_ptr<std::byte> arena;                      // borrowed for each run
@@ -44,7 +44,7 @@ DeviceConstants device_constants(const plan::Plan& plan, const ProgramEnvironmen
 // One run's use of a DeviceState. Its destructor waits for the stream, so that memory can go back whatever happened.
 class DeviceRun {
  public:
-  DeviceRun(const backends::Device& device, DeviceState& state, RunControl& control);
+  DeviceRun(const backends::Device& device, DeviceRunState& state, RunControl& control);
   ~DeviceRun();
   DeviceRun(const DeviceRun&) = delete;
   DeviceRun& operator=(const DeviceRun&) = delete;
@@ -85,7 +85,7 @@ class DeviceRun {
   std::unique_ptr<backends::Event> record();
 
   const backends::Device& device_;
-  DeviceState& state_;
+  DeviceRunState& state_;
   RunControl& control_;
   backends::ExecutionResources resources_;
   std::vector<Value> kept_;

@@ -41,12 +41,12 @@ void bind_device_constants(const PreparedPlan& prepared, RunState& state) {
 void prepare_device(const PreparedPlan& prepared, RunState& state, const ProgramEnvironment& environment) {
   const Plan& plan = *prepared.plan;
   if (state.device == nullptr) {
-    state.device = std::make_unique<DeviceState>();
+    state.device = std::make_unique<DeviceRunState>();
     state.device->stream = environment.device->make_stream();
     bind_device_constants(prepared, state);
     bind_arena(plan, state, backends::MemorySpace::device, nullptr);
   }
-  DeviceState& device = *state.device;
+  DeviceRunState& device = *state.device;
   if (plan.device_arena_bytes == 0) return;
   device.arena = device_blocks(*environment.device)
                      .take(plan.device_arena_bytes, environment.device_account, Purpose::arena, device.bound_arena);

@@ -20,7 +20,7 @@ struct RunState {
   std::vector<Value> values;               // by slot
   std::vector<const Value*> operands;      // inputs of all steps in a row; null for an absent one
   std::vector<std::size_t> first_operand;  // by step
-  std::unique_ptr<DeviceState> device;     // of a plan that uses a device; made by the first run
+  std::unique_ptr<DeviceRunState> device;  // of a plan that uses a device; made by the first run
 };
 
 std::unique_ptr<RunState> make_run_state(const plan::Plan& plan);

@@ -177,7 +177,7 @@ class Opener {
   std::unique_ptr<Dataset> open_text(const fs::path& path) {
     const std::string text = text_of(path);
     const TokenLevel level = options_.tokens == "word" ? TokenLevel::word : TokenLevel::character;
-    if (!source_.vocabulary) source_.vocabulary = Vocabulary::learn(text, level, options_.vocabulary);
+    if (!source_.vocabulary) source_.vocabulary = TrainedVocabulary::learn(text, level, options_.vocabulary);
     const TextTask task = options_.task == "next_token" ? TextTask::next_token : TextTask::tokens;
     return make_text_dataset(source_.vocabulary->encode(text), options_.length, task, path.string());
   }

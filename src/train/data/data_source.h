@@ -15,7 +15,7 @@ namespace tessera::train {
 struct DataSource {
   std::shared_ptr<const Dataset> train, test, validation;  // null where there are none
   std::optional<TableEncoding> table;                      // how rows of a .csv became numbers
-  std::optional<Vocabulary> vocabulary;                    // of a text
+  std::optional<TrainedVocabulary> vocabulary;             // of a text
 };
 
 // Opens, caches and holds out as the options say. Encodings and vocabularies are learnt from the training data alone.

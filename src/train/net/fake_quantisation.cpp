@@ -70,7 +70,7 @@ class Quantiser {
     keep(observed_runs(), runs_, runs_ + 1.0);
   }
 
-  void quantise(const QuantisedLayer& layer, bool fixed_norm) {
+  void quantise(const FakeQuantisedLayer& layer, bool fixed_norm) {
     ir::Node node = graph_.node(layer.node);
     if (options_.activations > 0) node.inputs[0] = quantised_input(node.inputs[0], layer.input);
     const Term weight(builder_, node.inputs[1]);
@@ -127,7 +127,7 @@ class Quantiser {
 
   // --- weights ---
 
-  Term weight_step(Term weight, const QuantisedLayer& layer) {
+  Term weight_step(Term weight, const FakeQuantisedLayer& layer) {
     const std::vector<std::int64_t> others = ops::axes_but(layer.axis, layer.rank);
     const auto now = [&] {
       const Term largest =
@@ -146,7 +146,7 @@ class Quantiser {
     return step * factor(weight_factor_of(layer.weight), channels);
   }
 
-  Term quantised_weight(Term weight, const QuantisedLayer& layer) {
+  Term quantised_weight(Term weight, const FakeQuantisedLayer& layer) {
     const Term step = weight_step(weight, layer);
     const Term bound = step.unsqueeze(ops::axes_but(layer.axis, layer.rank)) * largest_code(options_);
     const Term clipped = weight.combine("Min", {bound}).combine("Max", {-bound});
@@ -201,7 +201,7 @@ class Quantiser {
   }
 
   // `y`: the layer's result in training, whose statistics count.
-  Norm normalisation(const QuantisedLayer& layer, std::optional<Term> y) {
+  Norm normalisation(const FakeQuantisedLayer& layer, std::optional<Term> y) {
     const ir::Node norm = graph_.node(layer.norm);
     const auto real = [&](const char* name, double otherwise) {
       const auto found = norm.attributes.find(name);
@@ -246,7 +246,7 @@ class Quantiser {
 
   // The layer with weights and bias that have the normalisation in them. The statistics are those of the layer with
   // weights that are neither folded nor rounded (Jacob et al., arXiv:1712.05877, figure C.8).
-  Term folded(const QuantisedLayer& layer, const ir::Node& node, Term weight) {
+  Term folded(const FakeQuantisedLayer& layer, const ir::Node& node, Term weight) {
     const std::optional<Term> bias = bias_of(node);
     std::optional<Term> y;
     if (trains_) y = layer_of(node, weight, bias);
@@ -256,7 +256,7 @@ class Quantiser {
     return layer_of(node, quantised_weight(scaled, layer), norm.bias + shift * norm.factor);
   }
 
-  Term kept(const QuantisedLayer& layer, const ir::Node& node, Term weight) {
+  Term kept(const FakeQuantisedLayer& layer, const ir::Node& node, Term weight) {
     const Term y = layer_of(node, quantised_weight(weight, layer), bias_of(node));
     const Norm norm = normalisation(layer, trains_ ? std::optional(y) : std::nullopt);
     const auto wide = [&](Term term) { return term.unsqueeze(ops::axes_but(0, y.rank() - 1)); };
@@ -296,14 +296,14 @@ CompressOptions read_compress(io::TomlTable table) {
   return compress;
 }
 
-std::vector<QuantisedLayer> quantised_layers(const ir::Graph& model, const CompressOptions& options) {
+std::vector<FakeQuantisedLayer> quantised_layers(const ir::Graph& model, const CompressOptions& options) {
   check(options);
   const auto uses = model.compute_uses();
   std::map<ValueId, LayerWeight> weights;
   for (const LayerWeight& each : layer_weights(model)) weights.emplace(each.value, each);
   std::vector<std::string> unused = options.exclude;
   std::map<ValueId, std::string> inputs;
-  std::vector<QuantisedLayer> layers;
+  std::vector<FakeQuantisedLayer> layers;
   for (const NodeId id : model.order()) {
     const ir::Node& node = model.node(id);
     if ((node.op != "Conv" && node.op != "Gemm" && node.op != "MatMul") || integer(node, "transA") != 0) continue;
@@ -351,9 +351,9 @@ double largest_code(const CompressOptions& options) {
 
 FakeQuantisation fake_quantise(ir::Graph& graph, const CompressOptions& options, std::int64_t runs_per_step,
                                bool fixed_norm, bool trains) {
-  const std::vector<QuantisedLayer> layers = quantised_layers(graph, options);
+  const std::vector<FakeQuantisedLayer> layers = quantised_layers(graph, options);
   Quantiser quantiser(graph, options, runs_per_step, trains);
-  for (const QuantisedLayer& layer : layers) quantiser.quantise(layer, fixed_norm);
+  for (const FakeQuantisedLayer& layer : layers) quantiser.quantise(layer, fixed_norm);
   graph.sort_topologically();
   ops::infer_graph(graph);
   return quantiser.take();

@@ -30,7 +30,7 @@ namespace tessera::train {
 CompressOptions read_compress(io::TomlTable table);
 
 // A layer that is quantised, of a model whose weights are constants.
-struct QuantisedLayer {
+struct FakeQuantisedLayer {
   ir::NodeId node;        // Conv, Gemm or MatMul
   ir::NodeId norm;        // the BatchNormalization at inference that alone reads its result, or invalid
   std::string weight;     // the name of its weights
@@ -41,7 +41,7 @@ struct QuantisedLayer {
 
 // In order of the nodes: those that layer_weights() has, without transposed convolutions and what is excluded. Throws
 // Error(invalid_argument) for options out of range, a pattern that matches no layer, and where no layer is left.
-std::vector<QuantisedLayer> quantised_layers(const ir::Graph& model, const CompressOptions& options);
+std::vector<FakeQuantisedLayer> quantised_layers(const ir::Graph& model, const CompressOptions& options);
 
 // Names of the variables.
 std::string weight_factor_of(const std::string& weight);  // f32 [channels], a parameter; learned ranges alone

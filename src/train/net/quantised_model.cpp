@@ -51,7 +51,7 @@ class Exporter {
         learned_(options.ranges == "learned") {}
 
   Model run() {
-    for (const QuantisedLayer& layer : quantised_layers(graph_, options_)) quantise(layer);
+    for (const FakeQuantisedLayer& layer : quantised_layers(graph_, options_)) quantise(layer);
     graph_.sort_topologically();
     graph_.remove_dead_and_compact();
     return Model(std::make_shared<const ir::Graph>(std::move(graph_)));
@@ -80,7 +80,7 @@ class Exporter {
     return {values.begin(), values.end()};
   }
 
-  void quantise(const QuantisedLayer& layer) {
+  void quantise(const FakeQuantisedLayer& layer) {
     const std::optional<Norm> norm = norm_of(layer);
     const Tensor weights = *graph_.constant(graph_.node(layer.node).inputs[1]);
     const Channels channels = channels_of(weights.shape(), layer.axis);
@@ -120,7 +120,7 @@ class Exporter {
     return Tensor::from<float>({static_cast<std::int64_t>(values.size())}, std::span<const float>(values));
   }
 
-  std::optional<Norm> norm_of(const QuantisedLayer& layer) const {
+  std::optional<Norm> norm_of(const FakeQuantisedLayer& layer) const {
     if (!layer.norm.valid()) return std::nullopt;
     const ir::Node& node = graph_.node(layer.norm);
     Norm norm{floats(node.inputs[1]), floats(node.inputs[3]), floats(node.inputs[2])};
@@ -131,7 +131,7 @@ class Exporter {
     return norm;
   }
 
-  std::vector<float> weight_steps(const QuantisedLayer& layer, const std::vector<float>& weights,
+  std::vector<float> weight_steps(const FakeQuantisedLayer& layer, const std::vector<float>& weights,
                                   Channels channels) const {
     std::vector<float> steps(static_cast<std::size_t>(channels.count), 0.0f);
     if (learned_) {
@@ -161,7 +161,7 @@ class Exporter {
     }
   }
 
-  Data quantised_input(const QuantisedLayer& layer) {
+  Data quantised_input(const FakeQuantisedLayer& layer) {
     const ValueId given = graph_.node(layer.node).inputs[0];
     if (options_.activations == 0) return {given, std::nullopt};
     const auto [entry, is_new] = inputs_.try_emplace(given);
@@ -177,7 +177,7 @@ class Exporter {
     return entry->second;
   }
 
-  void add_bias(const QuantisedLayer& layer, const std::optional<Norm>& norm, const std::vector<float>& steps,
+  void add_bias(const FakeQuantisedLayer& layer, const std::optional<Norm>& norm, const std::vector<float>& steps,
                 std::optional<float> data_step) {
     ir::Node node = graph_.node(layer.node);
     const ValueId given = node.inputs.size() > 2 ? node.inputs[2] : ValueId{};

@@ -50,7 +50,7 @@ std::vector<std::function<Model()>> calibration_steps() {
   std::vector<std::function<Model()>> makers;
   for (const CalibrationStep& step : steps()) {
     makers.emplace_back([step] {
-      models::ModelOptions options;
+      models::BuildOptions options;
       options.dims = step.sizes;
       const Model net(std::make_shared<const ir::Graph>(models::build_model(step.net, options)));
       return usual_training_step(net, step.optimiser);

@@ -49,7 +49,7 @@ Model load_net(const NetOptions& options) {
     const Model model = Model::load(options.file);
     return options.dims.empty() ? model : model.with_dims(options.dims);
   }
-  models::ModelOptions build;
+  models::BuildOptions build;
   build.dims = options.dims;
   build.seed = options.seed;
   return Model(std::make_shared<const ir::Graph>(models::build_model(options.builder, build)));

@@ -9,9 +9,9 @@
 namespace tessera::test::streams_together_test {
 namespace {
 
-using backends::simulated::Machine;
 using backends::simulated::Options;
 using backends::simulated::SimulatedEvent;
+using backends::simulated::SimulatedMachine;
 using backends::simulated::SimulatedMemory;
 using backends::simulated::SimulatedStream;
 
@@ -26,7 +26,7 @@ Options small_device() {
 
 // Takes a number up on one stream and down on another, `rounds` times, each time in memory that is freed on the way.
 // Returns how many came back as they were.
-int numbers_that_come_back(Machine& machine, SimulatedMemory& memory, int first, int rounds) {
+int numbers_that_come_back(SimulatedMachine& machine, SimulatedMemory& memory, int first, int rounds) {
   SimulatedStream up(machine), down(machine);
   SimulatedEvent arrived(machine), left(machine);
   int right = 0;
@@ -53,7 +53,7 @@ int numbers_that_come_back(Machine& machine, SimulatedMemory& memory, int first,
 }
 
 TEST(SimulatedStreams, KeepTheirOrderBesideOthers) {
-  Machine machine(small_device());
+  SimulatedMachine machine(small_device());
   SimulatedMemory memory(machine);
   constexpr int threads = 4, rounds = 100;
   int right[threads] = {};

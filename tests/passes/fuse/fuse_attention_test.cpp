@@ -231,7 +231,7 @@ TEST(FuseAttention, EveryLayerOfTransformers) {
                                        },
                                    .keeps_composite = context().keeps_composite};
   for (const std::string name : {"bert_base", "vit_b_16", "gpt2"}) {
-    models::ModelOptions options;
+    models::BuildOptions options;
     options.fill_weights = false;
     options.dims = {{"batch", 1}};
     if (name != "vit_b_16") options.dims["seq"] = 16;
@@ -252,7 +252,7 @@ TEST(FuseAttention, EveryLayerOfTransformers) {
 }
 
 TEST(FuseAttention, ModelsComputeTheSame) {
-  models::ModelOptions options;
+  models::BuildOptions options;
   options.dims = {{"batch", 2}, {"seq", 19}};
   expect_same_outputs(Model(std::make_shared<const ir::Graph>(models::build_model("bert_mini", options))));
 }

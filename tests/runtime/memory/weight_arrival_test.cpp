@@ -48,7 +48,7 @@ int damage(const std::filesystem::path& path, const std::function<bool(PieceUse)
 }
 
 Model build(const std::string& name, const std::map<std::string, std::int64_t>& dims) {
-  models::ModelOptions options;
+  models::BuildOptions options;
   options.dims = dims;
   return Model(std::make_shared<const ir::Graph>(models::build_model(name, options)));
 }

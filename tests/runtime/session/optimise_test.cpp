@@ -20,7 +20,7 @@ namespace tessera::test::optimise_test {
 namespace {
 
 Model build(const std::string& name, std::map<std::string, std::int64_t> dims = {}) {
-  models::ModelOptions options;
+  models::BuildOptions options;
   options.dims = std::move(dims);
   return Model(std::make_shared<const ir::Graph>(models::build_model(name, options)));
 }

@@ -3,7 +3,7 @@
 // Portable kernels are Highway code, compiled three times from one file (scalar, AVX2, AVX-512):
 //
 //   #undef HWY_TARGET_INCLUDE
-//   #define HWY_TARGET_INCLUDE "backends/cpu/element_wise/scale.cpp"
+//   #define HWY_TARGET_INCLUDE "backends/cpu/element_wise/cast.cpp"
 //   #include <hwy/foreach_target.h>  // must come before highway.h
 //   #include <hwy/highway.h>
 //

@@ -100,9 +100,9 @@ struct Lamb {
 };
 
 template <class Rule>
-void update(const StepNumbers& numbers, const StepOperands& operands) {
+void update(const StepNumbers& numbers, const OptimiserOperands& operands) {
   const StepNumbers n = numbers;
-  const StepOperands o = operands;
+  const OptimiserOperands o = operands;
   for_each_vector(o.count, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
     Element e{load(o.parameter + i), load(o.gradient + i), hn::Zero(D()), hn::Zero(D())};
     if constexpr (Rule::states > 0) e.first = load(o.state[0] + i);
@@ -114,9 +114,9 @@ void update(const StepNumbers& numbers, const StepOperands& operands) {
   });
 }
 
-void lamb(const StepNumbers& numbers, const StepOperands& operands) {
+void lamb(const StepNumbers& numbers, const OptimiserOperands& operands) {
   const StepNumbers n = numbers;
-  const StepOperands o = operands;
+  const OptimiserOperands o = operands;
   for_each_vector(o.count, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
     Element e{load(o.parameter + i), hn::Zero(D()), load(o.new_state[0] + i), load(o.new_state[1] + i)};
     Lamb()(n, e);
@@ -124,14 +124,14 @@ void lamb(const StepNumbers& numbers, const StepOperands& operands) {
   });
 }
 
-SquaredNorms lars_norms(const StepNumbers& n, const StepOperands& o) {
+SquaredNorms lars_norms(const StepNumbers& n, const OptimiserOperands& o) {
   const double scale = static_cast<double>(n.gradient_scale);
   return {squares::sum(o.parameter, o.count), scale * scale * squares::sum(o.gradient, o.count)};
 }
 
-SquaredNorms lamb_norms(const StepNumbers& numbers, const StepOperands& operands) {
+SquaredNorms lamb_norms(const StepNumbers& numbers, const OptimiserOperands& operands) {
   const StepNumbers n = numbers;
-  const StepOperands o = operands;
+  const OptimiserOperands o = operands;
   SquaredNorms norms{squares::sum(o.parameter, o.count), 0};
   // Changes of a few vectors at a time are summed while they are in the cache.
   constexpr std::int64_t kTogether = 1024;

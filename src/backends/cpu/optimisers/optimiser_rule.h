@@ -8,7 +8,7 @@
 namespace tessera::backends::cpu {
 
 // Elements of one parameter, its gradient and its states. Results may lie over their operands.
-struct StepOperands {
+struct OptimiserOperands {
   const float *parameter, *gradient, *state[2];
   float *new_parameter, *new_state[2];
   std::int64_t count;
@@ -31,8 +31,8 @@ struct SquaredNorms {
 };
 
 struct OptimiserFunctions {
-  using Update = void (*)(const StepNumbers&, const StepOperands&);
-  using Norms = SquaredNorms (*)(const StepNumbers&, const StepOperands&);
+  using Update = void (*)(const StepNumbers&, const OptimiserOperands&);
+  using Norms = SquaredNorms (*)(const StepNumbers&, const OptimiserOperands&);
   Update sgd, sgd_momentum, adam, adagrad, lars, lamb;
   Norms lars_norms;  // of the parameter and the scaled gradient
   Norms lamb_norms;  // of the parameter and its change, after both moments took the gradient in

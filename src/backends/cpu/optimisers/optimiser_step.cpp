@@ -70,7 +70,7 @@ class OptimiserStepKernel final : public Kernel {
     }
   }
 
-  StepOperands operands(KernelContext& context, std::size_t i) const {
+  OptimiserOperands operands(KernelContext& context, std::size_t i) const {
     const TensorPiece& piece = pieces_[i];
     const auto from = [&](std::size_t group) {
       return context.input(ops::kOptimiserScalars + group * parameters_ + piece.tensor).data<float>() + piece.begin;
@@ -78,7 +78,8 @@ class OptimiserStepKernel final : public Kernel {
     const auto to = [&](std::size_t group) {
       return context.output(group * parameters_ + piece.tensor).mutable_data<float>() + piece.begin;
     };
-    StepOperands operands{from(0), from(1), {nullptr, nullptr}, to(0), {nullptr, nullptr}, piece.end - piece.begin};
+    OptimiserOperands operands{
+        from(0), from(1), {nullptr, nullptr}, to(0), {nullptr, nullptr}, piece.end - piece.begin};
     for (std::size_t state = 0; state < rule_.states(); ++state) {
       operands.state[state] = from(2 + state);
       operands.new_state[state] = to(1 + state);
@@ -92,7 +93,7 @@ class OptimiserStepKernel final : public Kernel {
       if (from != to) std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
     };
     pieces_.for_each(context, [&](std::size_t i) {
-      const StepOperands o = operands(context, i);
+      const OptimiserOperands o = operands(context, i);
       keep(o.parameter, o.new_parameter, o.count);
       for (std::size_t state = 0; state < rule_.states(); ++state) keep(o.state[state], o.new_state[state], o.count);
     });

@@ -68,9 +68,9 @@ class RowOptimiserStep final : public Kernel {
   }
 
   // `count` floats of the table from `at` on.
-  StepOperands operands(KernelContext& context, std::int64_t at, const float* gradient, std::int64_t count) const {
-    StepOperands operands{from(context, 0).data<float>() + at,          gradient,           {nullptr, nullptr},
-                          context.output(0).mutable_data<float>() + at, {nullptr, nullptr}, count};
+  OptimiserOperands operands(KernelContext& context, std::int64_t at, const float* gradient, std::int64_t count) const {
+    OptimiserOperands operands{from(context, 0).data<float>() + at,          gradient,           {nullptr, nullptr},
+                               context.output(0).mutable_data<float>() + at, {nullptr, nullptr}, count};
     for (std::size_t state = 0; state < rule_.states(); ++state) {
       operands.state[state] = from(context, 1 + state).data<float>() + at;
       operands.new_state[state] = context.output(1 + state).mutable_data<float>() + at;

@@ -172,8 +172,9 @@ std::string reject_training(const ops::NodeView& view) {
   const ops::RecurrentPlan plan = ops::read_recurrent(view);
   const std::int64_t gates = ops::gates_of(view.op());
   if (plan.batch_first) return "layout 1 in training";
-  const bool relu = gates == 1 && std::all_of(plan.activations.begin(), plan.activations.end(),
-                                              [](const auto& each) { return each.kind == ops::Activation::relu; });
+  const bool relu = gates == 1 && std::all_of(plan.activations.begin(), plan.activations.end(), [](const auto& each) {
+                      return each.kind == ops::GateActivationKind::relu;
+                    });
   if (gates == 4 && view.has_input(7)) return "peepholes in training";
   if (!relu && !gate_functions(plan, view).empty()) return "gates other than the default in training";
   if (std::isfinite(plan.clip)) return "clip in training";

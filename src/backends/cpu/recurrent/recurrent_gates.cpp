@@ -23,28 +23,28 @@ GateVector activate(GateTag d, const ops::GateActivation& function, GateVector x
   const GateVector zero = hn::Zero(d), one = hn::Set(d, 1.0f), alpha = hn::Set(d, function.alpha),
                    beta = hn::Set(d, function.beta);
   switch (function.kind) {
-    case ops::Activation::affine:
+    case ops::GateActivationKind::affine:
       return hn::MulAdd(alpha, x, beta);
-    case ops::Activation::relu:
+    case ops::GateActivationKind::relu:
       return math::at_least(d, x, 0.0f);
-    case ops::Activation::leaky_relu:
+    case ops::GateActivationKind::leaky_relu:
       return hn::IfThenElse(hn::Lt(x, zero), hn::Mul(alpha, x), x);
-    case ops::Activation::thresholded_relu:
+    case ops::GateActivationKind::thresholded_relu:
       return hn::IfThenElse(hn::Lt(x, alpha), zero, x);
-    case ops::Activation::tanh:
+    case ops::GateActivationKind::tanh:
       return math::tanh(d, x);
-    case ops::Activation::sigmoid:
+    case ops::GateActivationKind::sigmoid:
       return math::sigmoid(d, x);
-    case ops::Activation::hard_sigmoid:
+    case ops::GateActivationKind::hard_sigmoid:
       return math::at_most(d, math::at_least(d, hn::MulAdd(alpha, x, beta), 0.0f), 1.0f);
-    case ops::Activation::scaled_tanh:
+    case ops::GateActivationKind::scaled_tanh:
       return hn::Mul(alpha, math::tanh(d, hn::Mul(beta, x)));
-    case ops::Activation::elu:
+    case ops::GateActivationKind::elu:
       return hn::IfThenElse(hn::Lt(x, zero), hn::Mul(alpha, math::expm1_of_nonpositive(d, math::at_most(d, x, 0.0f))),
                             x);
-    case ops::Activation::softsign:
+    case ops::GateActivationKind::softsign:
       return hn::Div(x, hn::Add(one, hn::Abs(x)));
-    case ops::Activation::softplus:
+    case ops::GateActivationKind::softplus:
       return hn::Add(math::at_least(d, x, 0.0f),
                      math::log1p_of_fraction(d, math::exp_of_nonpositive(d, hn::Neg(hn::Abs(x)))));
   }
@@ -212,7 +212,8 @@ std::vector<GateFunctions> gate_functions(const ops::RecurrentPlan& plan, const 
   for (std::size_t i = 0; i < plan.directions * count; ++i) {
     const ops::GateActivation& activation = plan.activations[i];
     functions[i / count].activations[i % count] = activation;
-    general |= activation.kind != (gates > 1 && i % count == 0 ? ops::Activation::sigmoid : ops::Activation::tanh);
+    general |= activation.kind !=
+               (gates > 1 && i % count == 0 ? ops::GateActivationKind::sigmoid : ops::GateActivationKind::tanh);
   }
   return general ? functions : std::vector<GateFunctions>{};
 }

@@ -27,7 +27,7 @@ class RecurrentGradient final : public Kernel {
         inputs_(ops::recurrent_gradient_inputs(view.op())),
         lstm_(layer_.gates == 4),
         gru_(layer_.gates == 3),
-        relu_(plan_.activations[0].kind == ops::Activation::relu),
+        relu_(plan_.activations[0].kind == ops::GateActivationKind::relu),
         kept_(lstm_  ? 5
               : gru_ ? 4
                      : 1),

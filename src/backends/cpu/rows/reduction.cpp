@@ -125,7 +125,7 @@ ReductionFunctions reduction_functions(ReductionKind kind) {
     case ReductionKind::squares:
       return functions_of<SumOfSquares>();
     case ReductionKind::product:
-      return functions_of<Product>();
+      return functions_of<ProductOfRow>();
     case ReductionKind::largest:
       return functions_of<Largest>();
     case ReductionKind::smallest:

@@ -52,7 +52,7 @@ struct CentredSumOfSquares : Sum {
     return hn::Mul(difference, difference);
   }
 };
-struct Product : Sum {
+struct ProductOfRow : Sum {
   static constexpr float neutral = 1;
   HWY_INLINE V join(V a, V b) const { return hn::Mul(a, b); }
 };

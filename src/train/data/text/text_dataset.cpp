@@ -83,7 +83,7 @@ std::vector<std::string_view> tokenise(std::string_view text, TokenLevel level) 
   return tokens;
 }
 
-Vocabulary Vocabulary::learn(std::string_view text, TokenLevel level, std::int64_t most) {
+TrainedVocabulary TrainedVocabulary::learn(std::string_view text, TokenLevel level, std::int64_t most) {
   require(most > 3, ErrorKind::invalid_argument, "a vocabulary must have more than 3 tokens, not {}", most);
   std::unordered_map<std::string_view, std::int64_t> counts;
   for (const std::string_view token : tokenise(text, level)) ++counts[token];
@@ -91,7 +91,7 @@ Vocabulary Vocabulary::learn(std::string_view text, TokenLevel level, std::int64
   std::ranges::sort(ranked, [](const auto& a, const auto& b) {
     return a.second != b.second ? a.second > b.second : a.first < b.first;
   });
-  Vocabulary result;
+  TrainedVocabulary result;
   result.level_ = level;
   result.tokens_ = {"[UNK]", "[MASK]", "[PAD]"};
   for (const auto& [token, count] : ranked) {
@@ -102,7 +102,7 @@ Vocabulary Vocabulary::learn(std::string_view text, TokenLevel level, std::int64
   return result;
 }
 
-std::vector<std::int64_t> Vocabulary::encode(std::string_view text) const {
+std::vector<std::int64_t> TrainedVocabulary::encode(std::string_view text) const {
   std::vector<std::int64_t> numbers;
   for (const std::string_view token : tokenise(text, level_)) {
     const auto found = numbers_.find(token);

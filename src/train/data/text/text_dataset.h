@@ -19,12 +19,12 @@ enum class TokenLevel : std::uint8_t {
 };
 
 // The most frequent tokens of the training text, after [UNK] (0), [MASK] (1) and [PAD] (2).
-class Vocabulary {
+class TrainedVocabulary {
  public:
   static constexpr std::int64_t kUnknown = 0, kMask = 1, kPadding = 2;
 
   // `most`: tokens, the three included. Equally frequent ones are in the order of their bytes.
-  static Vocabulary learn(std::string_view text, TokenLevel level, std::int64_t most);
+  static TrainedVocabulary learn(std::string_view text, TokenLevel level, std::int64_t most);
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
   const std::vector<std::string>& tokens() const { return tokens_; }

@@ -18,12 +18,12 @@ TEST(Tokenise, CutsWordsAndCharacters) {
   EXPECT_TRUE(tokenise("", TokenLevel::word).empty());
 }
 
-TEST(Vocabulary, HoldsTheMostFrequentTokens) {
-  const Vocabulary vocabulary = Vocabulary::learn("b a b c b a d", TokenLevel::word, 5);
+TEST(TrainedVocabulary, HoldsTheMostFrequentTokens) {
+  const TrainedVocabulary vocabulary = TrainedVocabulary::learn("b a b c b a d", TokenLevel::word, 5);
   EXPECT_EQ(vocabulary.tokens(), (std::vector<std::string>{"[UNK]", "[MASK]", "[PAD]", "b", "a"}));
-  EXPECT_EQ(vocabulary.encode("a b z"), (std::vector<std::int64_t>{4, 3, Vocabulary::kUnknown}));
+  EXPECT_EQ(vocabulary.encode("a b z"), (std::vector<std::int64_t>{4, 3, TrainedVocabulary::kUnknown}));
   expect_error_containing(ErrorKind::invalid_argument, "more than 3 tokens, not 3",
-                          [] { Vocabulary::learn("a", TokenLevel::word, 3); });
+                          [] { TrainedVocabulary::learn("a", TokenLevel::word, 3); });
 }
 
 TEST(TextDataset, CutsWindows) {

@@ -1,4 +1,4 @@
-// The indirect product (indirect_product.h) of bfloat16 numbers with sums of float32. Self-contained, as
+// The indirect product (indirect_product_f32.h) of bfloat16 numbers with sums of float32. Self-contained, as
 // indirect_product_s8.h.
 //
 // Numbers are the upper halves of floats (bits). The order of a sum is that of VDPBF16PS (Intel, "Intrinsics Guide"):

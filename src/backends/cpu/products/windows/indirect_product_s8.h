@@ -1,4 +1,4 @@
-// The indirect product (indirect_product.h) of bytes: unsigned rows that lie anywhere, times packed signed weights,
+// The indirect product (indirect_product_f32.h) of bytes: unsigned rows that lie anywhere, times packed signed weights,
 // with exact sums of 32 bits. Self-contained: files compiled for one instruction set include nothing else that could
 // leave their instructions in shared inline functions.
 #pragma once

@@ -112,7 +112,7 @@ class Backward {
   }
 
   void rnn(std::int64_t t, std::vector<double>& input) const {
-    const bool relu = plan_.activations[u(d_)].kind == ops::Activation::relu;
+    const bool relu = plan_.activations[u(d_)].kind == ops::GateActivationKind::relu;
     const std::vector<double> h = hidden_at(t);
     for (std::size_t j = 0; j < h.size(); ++j) input[j] = relu ? (h[j] > 0 ? dh_[j] : 0) : dh_[j] * (1 - h[j] * h[j]);
   }
