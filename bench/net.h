@@ -13,7 +13,7 @@ namespace tessera::bench {
 // A net of models.h with a batch of one, 128 tokens or 100 time steps; or an ONNX file. Throws Error as both do.
 inline Model net_of_one(const std::string& name) {
   if (name.ends_with(".onnx")) return Model::load(name);
-  models::NetOptions options;
+  models::BuildOptions options;
   for (const models::ModelEntry& entry : models::all_models()) {
     if (entry.name != name) continue;
     options.dims["batch"] = 1;

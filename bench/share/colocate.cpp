@@ -1,4 +1,4 @@
-// What bench/share/colocate.py and load.py drive: a model that answers requests, a training that goes on meanwhile, or
+// What bench/share/colocate.py drives: a model that answers requests, a training that goes on meanwhile, or
 // both in one process as jobs of an arbiter.
 //
 //   bench_colocate serve MODEL [--dim NAME=N]… | train NET | both MODEL NET [--policy NAME] [--batch N]
