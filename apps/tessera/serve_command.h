@@ -16,7 +16,7 @@ struct ServeArguments {
   bool json = false;
   // tessera serve health
   bool asks_health = false, accepts_any_certificate = false;
-  std::string health_url = "http://127.0.0.1:8000/v2/health/ready", authorities;
+  std::string health_url = "http://127.0.0.1:8000/v2/health/ready", authorities, certificate, key;
   double timeout_s = 2;
   // tessera serve audit-verify
   bool verifies = false;

@@ -43,8 +43,10 @@ int verify(const ServeArguments& arguments) {
 
 int ask_health(const ServeArguments& arguments) {
   const serve::HttpEndpoint endpoint = serve::parse_http_endpoint(arguments.health_url);
-  serve::HttpClient client(
-      endpoint, {.authorities = arguments.authorities, .accepts_any_certificate = arguments.accepts_any_certificate});
+  serve::HttpClient client(endpoint, {.authorities = arguments.authorities,
+                                      .certificate = arguments.certificate,
+                                      .key = arguments.key,
+                                      .accepts_any_certificate = arguments.accepts_any_certificate});
   try {
     const int status = client.get(arguments.timeout_s);
     if (status == 200) return fmt::print("ready\n"), 0;
