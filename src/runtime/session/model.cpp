@@ -6,10 +6,9 @@
 
 #include "base/error.h"
 #include "base/no_memory.h"
+#include "io/model_format.h"
 #include "io/onnx/mapped_file.h"
-#include "io/onnx/reader.h"
 #include "io/onnx/writer.h"
-#include "io/package.h"
 #include "ops/core/infer.h"
 #include "runtime/session/assumed_dims.h"
 
@@ -71,17 +70,12 @@ Model::Model(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const io::P
   metadata_ = metadata_of(*graph_);
 }
 
-// `owner` keeps the bytes, which begin at a multiple of 64 if they are a package.
+// `owner` keeps the bytes, which begin where their format needs it.
 Model Model::read(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner,
                   const std::optional<std::filesystem::path>& folder, const ModelLimits& limits) {
-  if (io::is_container(bytes)) {
-    io::Package package = io::read_package(bytes, owner, limits);
-    return Model(std::make_shared<const ir::Graph>(std::move(package.graph)),
-                 std::make_shared<const io::PackageOrigin>(std::move(package.origin)));
-  }
-  std::vector<ir::ValueType> declared;
-  Model model(std::make_shared<const ir::Graph>(
-      io::read_model_bytes(bytes, {.limits = limits, .declared_outputs = &declared}, owner, folder)));
+  io::ReadFile file = io::format_of(bytes).read({bytes, owner, folder, limits});
+  Model model(std::make_shared<const ir::Graph>(std::move(file.graph)), std::move(file.package));
+  const std::vector<ir::ValueType>& declared = file.declared_outputs;
   for (std::size_t i = 0; i < declared.size(); ++i) add_names(model.outputs_[i], describe({"", declared[i]}).dim_names);
   return model;
 }
@@ -100,11 +94,9 @@ Model Model::load(const std::filesystem::path& path, const ModelLimits& limits) 
 
 Model Model::from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                         const std::optional<std::filesystem::path>& external_data_folder, const ModelLimits& limits) {
-  constexpr std::uintptr_t kPackageAlignment = 64;
-  if (!io::is_container(bytes) ||
-      (owner != nullptr && reinterpret_cast<std::uintptr_t>(bytes.data()) % kPackageAlignment == 0)) {
+  const std::size_t alignment = io::format_of(bytes).alignment;
+  if (alignment == 1 || (owner != nullptr && reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment == 0))
     return read(bytes, owner, external_data_folder, limits);
-  }
   Tensor copy(DType::u8, {static_cast<std::int64_t>(bytes.size())});
   std::copy(bytes.begin(), bytes.end(), static_cast<std::byte*>(copy.mutable_raw()));
   return read({static_cast<const std::byte*>(copy.raw()), bytes.size()}, copy.owner(), std::nullopt, limits);

@@ -1,0 +1,47 @@
+// The formats of model files, one entry each. A file is recognised by its bytes, whatever its name says.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "io/package.h"
+#include "ir/graph.h"
+#include "tessera/model.h"
+
+namespace tessera::io {
+
+struct FileToRead {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;  // keeps the bytes; without one, weights are copied
+  std::optional<std::filesystem::path>
+      folder;  // where further files of the model may lie; without one they are refused
+  ModelLimits limits;
+};
+
+struct ReadFile {
+  ir::Graph graph;
+  std::shared_ptr<const PackageOrigin> package;  // of a package alone
+  // The types of the outputs as the file declares them, where it does: their dimensions may have names there.
+  std::vector<ir::ValueType> declared_outputs;
+};
+
+struct ModelFormat {
+  std::string_view name;    // as messages call it: "an ONNX model"
+  std::string_view ending;  // of the names of its files: ".onnx"
+  // What the begin of the bytes must be a multiple of, for weights to be used where they lie.
+  std::size_t alignment = 1;
+  bool (*recognises)(std::span<const std::byte> bytes);
+  // Throws Error(invalid_model, unsupported, over_budget, io).
+  ReadFile (*read)(const FileToRead& file);
+};
+
+// In the order in which they are asked. The last one recognises everything.
+std::span<const ModelFormat> model_formats();
+const ModelFormat& format_of(std::span<const std::byte> bytes);
+
+}  // namespace tessera::io
