@@ -17,7 +17,8 @@ LOOKED_UP_FROM = ("", "src/", "include/", "tests/", "docs/", "src/backends/", "s
                   "src/io/", "src/train/")
 # What docs/add-*.md add as examples, what users' machines and other projects hold, and what tests make up.
 NOT_OURS = re.compile(r"cube\.|cube_test\.|unroll_loops|^hwy/|^numpy/|^asm/|^sys/|XDG_CACHE_HOME|ContribOperators|"
-                      r"^onnx\.pb\.h$|^\w+\.toml$|^version\.h$|^mnist1d/|^highway\.h$|^example\.cpp$|^pyconfig\.h$|tesseraConfig")
+                      r"^onnx\.pb\.h$|^\w+\.toml$|^version\.h$|^mnist1d/|^highway\.h$|^example\.cpp$|^pyconfig\.h$|"
+                      r"tesseraConfig")
 CODE = (".h", ".cpp", ".inc")
 SCRIPTS = (".py", ".sh", ".cmake", ".txt")
 
@@ -72,8 +73,11 @@ def main():
         sys.exit(__doc__)
     root = pathlib.Path(sys.argv[1])
     files = tracked_files(root)
-    found = list(faults(root, files, lambda path: (root / path).read_text(encoding="utf-8", errors="replace").split("\n")))
-    found += folder_faults(root, (root / "docs/architecture.md").read_text(encoding="utf-8").split("\n"))
+    def lines_of(path):
+        return (root / path).read_text(encoding="utf-8", errors="replace").split("\n")
+
+    found = list(faults(root, files, lines_of))
+    found += folder_faults(root, lines_of("docs/architecture.md"))
     print("\n".join(found) if found else "every file that is named exists")
     sys.exit(1 if found else 0)
 
