@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What deploy/ says is true of the server: metrics, options, libraries. Standard library only.
+"""What deploy/ says is true of the server: options and libraries; see also helm_test.py and dashboard_test.py. Standard
+library only.
 
     deploy_test.py TESSERA
 """
@@ -12,10 +13,8 @@ import tempfile
 import unittest
 
 import server
-from server import lenet_request
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
-FUNCTIONS = {"rate", "sum", "by", "histogram_quantile", "increase", "max", "avg"}
 
 
 def metrics(text):
@@ -29,23 +28,6 @@ def metrics(text):
 
 
 class Deploy(server.WithServer):
-    def test_the_dashboard_shows_metrics_that_there_are(self):
-        self.server.json("POST", "/v2/models/lenet/infer", lenet_request())
-        self.refused(400, "", "POST", "/v2/models/lenet/infer", {"inputs": []})
-        found = metrics(self.server.ask("GET", "/metrics", port=self.server.ports["metrics"])[2].decode())
-        dashboard = json.loads((DEPLOY / "grafana.json").read_text())
-        targets = [target for panel in dashboard["panels"] for target in panel["targets"]]
-        self.assertGreaterEqual(len(targets), 8)
-        for target in targets:
-            words = re.findall(r"[a-zA-Z_]\w+", re.sub(r"\[\w+\]|\{[^}]*\}", "", target["expr"]))
-            used = set(words) - FUNCTIONS - {"e6"}
-            self.assertTrue(used, target["expr"])
-            for name in used:
-                self.assertIn(name, found, target["expr"])
-                labels = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
-                if found[name]:  # shares are shown of models that have some
-                    self.assertLessEqual(labels, found[name], target)
-
     def test_the_options_of_the_unit_and_the_container_are_accepted(self):
         unit = re.search(r"ExecStart=\S+ serve (.*)", (DEPLOY / "tessera-serve.service").read_text())[1]
         container = " ".join(json.loads(re.search(r"^CMD (\[.*\])", (DEPLOY / "Containerfile").read_text(), re.M)[1]))
