@@ -23,11 +23,12 @@ string(REGEX MATCH "[0-9]+$" abi_version "${abi_version}")
 
 # What the objects need from outside; tesseraConfig.cmake.in and the .pc files have the same lists. Found here again,
 # because targets found in a room's folder are known there only.
-foreach(dependency Protobuf hwy Re2 Xxhash PNG TurboJPEG TIFF WebP OpenJPEG Zip ZLIB LibCsv Utf8proc Pcre2)
+foreach(dependency Protobuf hwy Re2 Xxhash PNG TurboJPEG TIFF GIF WebP OpenJPEG Zip ZLIB LibCsv Utf8proc Pcre2)
   find_package(${dependency} REQUIRED)
 endforeach()
 set(library_dependencies Threads::Threads fmt::fmt protobuf::libprotobuf-lite hwy::hwy Re2::Re2 Xxhash::Xxhash)
-set(images_dependencies fmt::fmt PNG::PNG TurboJPEG::TurboJPEG TIFF::TIFF WebP::WebP OpenJPEG::OpenJPEG)
+set(images_dependencies fmt::fmt PNG::PNG TurboJPEG::TurboJPEG TIFF::TIFF GIF::GIF WebP::WebP
+                        OpenJPEG::OpenJPEG)
 
 # tessera_add_library(TARGET KIND FILE_NAME EXPORT_NAME OBJECTS…): a library of objects that are compiled already.
 function(tessera_add_library target kind file export)

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "tessera/export.h"
@@ -17,20 +18,24 @@ struct ImageOptions {
   int channels = 0;
   // Pictures with more pixels are refused before memory is asked for.
   std::int64_t max_pixels = std::int64_t{1} << 26;
+  // Called, where it is set, once the header has been read and before memory is asked for, with the most bytes that
+  // decoding takes beside the file, the result included. What it throws ends the decoding.
+  std::function<void(std::int64_t bytes)> reserve;
 };
 
-// Decodes a whole file: u8 [height, width, channels] of its first picture, in the file's own orientation (EXIF is
-// ignored). Other depths are scaled to 8 bits, palettes expanded. Must be thread-safe. Throws Error: invalid_argument
-// for a malformed or truncated picture, unsupported for another format or variant, over_budget beyond max_pixels.
+// Decodes a whole file: u8 [height, width, channels] of its first picture, turned as the EXIF data of JPEG, PNG and
+// WebP or the tag Orientation of TIFF say (malformed EXIF data is ignored). Other depths are scaled to 8 bits, palettes
+// expanded, gamma and colour profiles ignored. Must be thread-safe. Throws Error: invalid_argument for a malformed or
+// truncated picture, unsupported for another format or variant, over_budget beyond max_pixels.
 using ImageDecoder = Tensor (*)(std::span<const std::byte> bytes, const ImageOptions& options);
 
 // Hands the decoder to all sessions of the process; null takes it away again. Thread-safe. Without a decoder, decoding
 // throws Error(unsupported) that says how to get one.
 TESSERA_API void set_image_decoder(ImageDecoder decoder);
 
-// In the library tessera::images. Hands in decoders of BMP, JPEG, JPEG 2000, PNG, PNM (P1 to P6), TIFF and WebP. CMYK
-// JPEG and animations are unsupported; max_pixels counts samples, not pixels, for JPEG 2000. Thread-safe; calling it
-// again does nothing.
+// In the library tessera::images. Hands in decoders of BMP, GIF (its first image), JPEG (CMYK becomes RGB), JPEG 2000,
+// PNG, PNM (P1 to P6), TIFF and WebP. Animated WebP is unsupported; max_pixels counts samples, not pixels, for JPEG
+// 2000. Thread-safe; calling it again does nothing.
 TESSERA_API void register_image_codecs();
 
 }  // namespace tessera

@@ -11,6 +11,8 @@
 namespace tessera::io {
 namespace {
 
+constexpr std::int64_t kMostBytesAPixel = 8;
+
 enum Compression : std::uint32_t { kNone = 0, kRle8 = 1, kRle4 = 2, kBitFields = 3 };
 
 template <typename... Args>
@@ -106,7 +108,7 @@ Header read_header(const File& file, const ImageOptions& options) {
     header.top_down = header.height < 0;
     if (header.top_down) header.height = -header.height;
   }
-  check_pixels(header.width, header.height, options);
+  check_pixels(header.width, header.height, options, kMostBytesAPixel);
   const std::int64_t bits = header.bits;
   check(bits == 1 || bits == 4 || bits == 8 || bits == 16 || bits == 24 || bits == 32, "{} bits a pixel", bits);
   const std::uint32_t compression = header.compression;

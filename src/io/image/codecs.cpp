@@ -1,4 +1,6 @@
 // Chooses the decoder of a picture by its first bytes.
+#include <algorithm>
+#include <string>
 #include <string_view>
 
 #include "base/error.h"
@@ -43,6 +45,8 @@ struct Format {
 constexpr Format kFormats[] = {
     {"\x89PNG\r\n\x1a\n", read_png},
     {"\xFF\xD8\xFF", read_jpeg},
+    {"GIF87a", read_gif},
+    {"GIF89a", read_gif},
     {"BM", read_bmp},
     {"RIFF????WEBP", read_webp},
     {"II*\0"sv, read_tiff},
@@ -69,10 +73,11 @@ bool begins_with(Bytes bytes, std::string_view signature) {
 
 }  // namespace
 
-void check_pixels(std::int64_t width, std::int64_t height, const ImageOptions& options) {
+void check_pixels(std::int64_t width, std::int64_t height, const ImageOptions& options, std::int64_t bytes_a_pixel) {
   require(width > 0 && height > 0, ErrorKind::invalid_argument, "picture of {} x {} pixels", width, height);
   require(base::checked_multiply(width, height) <= options.max_pixels, ErrorKind::over_budget,
           "picture of {} x {} pixels, more than the limit of {} pixels", width, height, options.max_pixels);
+  if (options.reserve) options.reserve(base::checked_multiply(width * height, bytes_a_pixel));
 }
 
 Tensor decode_image(Bytes bytes, const ImageOptions& options) {
@@ -82,7 +87,12 @@ Tensor decode_image(Bytes bytes, const ImageOptions& options) {
   for (const Format& format : kFormats) {
     if (begins_with(bytes, format.signature)) return convert_channels(format.read(bytes, options), channels);
   }
-  fail(ErrorKind::unsupported, "none of the picture formats that are read: BMP, JPEG, JPEG 2000, PNG, PNM, TIFF, WebP");
+  std::string begin;
+  for (const std::byte byte : bytes.first(std::min<std::size_t>(bytes.size(), 8)))
+    begin += fmt::format(" {:02x}", std::to_integer<int>(byte));
+  fail(ErrorKind::unsupported,
+       "none of the picture formats that are read: BMP, GIF, JPEG, JPEG 2000, PNG, PNM, TIFF, WebP; {}",
+       bytes.empty() ? "there are no bytes" : "the first bytes are" + begin);
 }
 
 }  // namespace tessera::io

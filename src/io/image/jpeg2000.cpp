@@ -13,6 +13,8 @@
 namespace tessera::io {
 namespace {
 
+constexpr std::int64_t kMostBytesASample = 10;
+
 struct MemoryFile {
   Bytes bytes;
   std::size_t position = 0;
@@ -118,12 +120,13 @@ void convert_ycc(Tensor& pixels) {
 
 Tensor read_jpeg2000(Bytes bytes, const ImageOptions& options) {
   const Jpeg2000Header header = read_jpeg2000_header(bytes);
-  check_pixels(header.width, header.height, options);
-  // The decoder holds every sample in 32 bits, more than once.
-  require(base::checked_multiply(header.width * header.height, header.components) <= options.max_pixels,
+  // The decoder holds every sample in 32 bits, twice.
+  require(base::checked_multiply(base::checked_multiply(header.width, header.height), header.components) <=
+              options.max_pixels,
           ErrorKind::over_budget,
           "JPEG 2000 picture of {} x {} pixels and {} channels, more than the limit of {} samples", header.width,
           header.height, header.components, options.max_pixels);
+  check_pixels(header.width, header.height, options, kMostBytesASample * header.components);
   const Image image = decode(bytes, header.is_codestream);
   require(image->x1 - image->x0 == header.width && image->y1 - image->y0 == header.height, ErrorKind::invalid_argument,
           "cannot read JPEG 2000: two sizes");

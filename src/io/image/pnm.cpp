@@ -8,6 +8,8 @@
 namespace tessera::io {
 namespace {
 
+constexpr std::int64_t kMostBytesAPixel = 7;
+
 class Scanner {
  public:
   explicit Scanner(Bytes bytes) : bytes_(bytes) {}
@@ -89,7 +91,7 @@ Tensor read_pnm(Bytes bytes, const ImageOptions& options) {
   const bool text = kind <= 3, bits = kind == 1 || kind == 4, color = kind == 3 || kind == 6;
   Scanner scanner(bytes);
   const std::int64_t width = scanner.number(), height = scanner.number();
-  check_pixels(width, height, options);
+  check_pixels(width, height, options, kMostBytesAPixel);
   const std::int64_t largest = bits ? 1 : scanner.number();
   require(largest >= 1 && largest <= 65535, ErrorKind::invalid_argument,
           "cannot read PNM: a maximum of {}, expected 1 to 65535", largest);

@@ -11,11 +11,14 @@
 
 #include "base/error.h"
 #include "io/image/decoders.h"
+#include "io/image/orientation.h"
 
 namespace tessera::io {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "libtiff's RGBA words are read as bytes");
+
+constexpr std::int64_t kMostBytesAPixel = 12;  // the result, and a strip of 16 bits that is the whole image
 
 // A file in memory as libtiff sees it, and the first thing that it complains of.
 struct MemoryFile {
@@ -123,7 +126,7 @@ Tensor read_tiff(Bytes bytes, const ImageOptions& options) {
   check(TIFFGetField(tiff.get(), TIFFTAG_IMAGEWIDTH, &width) != 0 &&
             TIFFGetField(tiff.get(), TIFFTAG_IMAGELENGTH, &height) != 0,
         "no size");
-  check_pixels(width, height, options);
+  check_pixels(width, height, options, kMostBytesAPixel);
   char reason[1024] = "";
   require(TIFFRGBAImageOK(tiff.get(), reason) != 0, ErrorKind::unsupported, "TIFF of a kind that is not supported: {}",
           reason);
@@ -132,12 +135,12 @@ Tensor read_tiff(Bytes bytes, const ImageOptions& options) {
   TIFFRGBAImage image;
   check(TIFFRGBAImageBegin(&image, tiff.get(), 1, reason) != 0, reason);
   const std::unique_ptr<TIFFRGBAImage, decltype(&TIFFRGBAImageEnd)> guard(&image, &TIFFRGBAImageEnd);
-  image.req_orientation = image.orientation;  // rows and columns as they are stored
+  image.req_orientation = image.orientation;  // rows and columns as they are stored, for oriented()
   Tensor rgba(DType::u8, {height, width, 4});
   check(TIFFRGBAImageGet(&image, static_cast<std::uint32_t*>(rgba.mutable_raw()), width, height) != 0, "damaged data");
   check(file.error.empty(), "damaged data");
   const bool grey = image.photometric == PHOTOMETRIC_MINISBLACK || image.photometric == PHOTOMETRIC_MINISWHITE;
-  return first_channels(std::move(rgba), image.alpha != 0 ? 4 : grey ? 1 : 3);
+  return oriented(first_channels(std::move(rgba), image.alpha != 0 ? 4 : grey ? 1 : 3), image.orientation);
 }
 
 }  // namespace tessera::io
