@@ -289,7 +289,7 @@ NamedValues read_inputs(const Model& model, const std::string& file, const std::
   }
   NamedValues inputs;
   if (!file.empty()) inputs = read_values(file, model);
-  if (!options.texts.empty()) inputs.merge(text::text_inputs(model, load_tokenizer(options), options.texts));
+  if (!options.texts.empty()) inputs.merge(text::text_inputs(model.inputs(), load_tokenizer(options), options.texts));
   for (const std::string& entry : named_files) {
     const auto [name, file] = split_assignment(entry, "--input", "NAME=FILE");
     inputs[name] = is_npy(file) ? report::read_tensor_npy(file, name, input_types(model))

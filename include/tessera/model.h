@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "tessera/export.h"
+#include "tessera/model_limits.h"
 #include "tessera/tensor.h"
+#include "tessera/value_description.h"
 
 namespace tessera {
 
@@ -21,16 +23,6 @@ class Graph;
 namespace io {
 struct PackageOrigin;
 }
-
-// An input or output as the model declares it.
-struct ValueDescription {
-  std::string name;
-  std::string type;                // "f32[batch, 3, 224, 224]"
-  DType dtype = DType::undefined;  // undefined when it is not a tensor
-  bool rank_known = false;
-  std::vector<std::int64_t> dims;      // -1 where not known
-  std::vector<std::string> dim_names;  // symbolic name or ""
-};
 
 // What a file says about itself. None of it changes what the model computes. A package (.tsr) has that of the model
 // that it was made from. Texts are as in the file: any bytes, not checked to be UTF-8.
@@ -43,16 +35,6 @@ struct ModelMetadata {
   std::map<std::string, std::int64_t> opsets;  // operator set versions by domain; "ai.onnx" is the default domain
   std::map<std::string, std::string>
       properties;  // the file's own (metadata_props): of an OCR model the characters that it reads, say
-};
-
-// What a file may ask for while it is read: a few bytes of it can mean much memory and work. Beyond a limit loading
-// throws Error(over_budget). Weights count for the session that runs the model (SessionOptions::memory_limit_bytes).
-struct ModelLimits {
-  std::int64_t max_parsed_bytes = std::int64_t{256} << 20;   // memory of nodes, attributes, names and short lists
-  std::int64_t max_inlined_nodes = 100'000;                  // nodes that local functions expand to, in total
-  std::int64_t max_inlined_bytes = std::int64_t{128} << 20;  // and the bytes of those nodes as in the file
-  std::int64_t max_nesting = 64;  // subgraphs in subgraphs, and functions in functions; at most 64
-  std::int64_t max_dense_bytes = std::int64_t{256} << 20;  // of all sparse tensors made dense
 };
 
 // Immutable; copies share it.

@@ -9,17 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/pass_change.h"
 #include "tessera/session.h"
 
 namespace tessera {
-
-// What a graph asks of a device, as far as it is known.
-struct GraphCost {
-  double operations = 0, bytes = 0;  // read and written
-  double seconds = 0;                // predicted
-  std::int64_t unknown_nodes = 0;    // not counted: shapes that depend on data, subgraphs
-};
-using GraphMeasure = std::function<GraphCost(const ir::Graph&)>;
 
 struct OptimiseOptions {
   SessionOptions session;                // the device to optimise for, passes to leave out, what may be folded
@@ -31,14 +24,6 @@ struct OptimiseOptions {
   std::optional<std::int64_t> opset = {};
   // Not null: told what is being done, and which part of the whole is done (0 to 1, at the end 1).
   std::function<void(std::string_view what, double done)> progress = {};
-};
-
-struct PassChange {
-  std::string pass;
-  std::int64_t nodes_before = 0, nodes_after = 0;
-  GraphCost cost_before = {}, cost_after = {};  // without a measure zeros
-  bool changed = false;                         // nodes, operators or costs
-  double seconds = 0;                           // that the pass took
 };
 
 struct OptimiseReport {

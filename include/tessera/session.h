@@ -15,6 +15,7 @@
 #include "tessera/export.h"
 #include "tessera/gate.h"
 #include "tessera/model.h"
+#include "tessera/named_values.h"
 #include "tessera/tensor.h"
 #include "tessera/variable_store.h"
 
@@ -124,8 +125,6 @@ struct OutputRequest {
   std::string name;
   Tensor into;
 };
-
-using NamedValues = std::map<std::string, Value, std::less<>>;
 
 // A model on a device. Thread-safe: concurrent runs share plans and packed weights and borrow an arena each. All
 // sessions of a process share one thread pool, so many sessions never use more cores than there are.

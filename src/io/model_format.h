@@ -11,7 +11,7 @@
 
 #include "io/package.h"
 #include "ir/graph.h"
-#include "tessera/model.h"
+#include "tessera/model_limits.h"
 
 namespace tessera::io {
 

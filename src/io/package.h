@@ -19,7 +19,7 @@
 #include "io/package/container.h"
 #include "io/package/weight_stream.h"
 #include "ir/graph.h"
-#include "tessera/model.h"
+#include "tessera/model_limits.h"
 
 namespace tessera::io {
 

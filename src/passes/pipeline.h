@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "passes/pass.h"
-#include "tessera/optimise.h"
+#include "tessera/pass_change.h"
 
 namespace tessera::passes {
 

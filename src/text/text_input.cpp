@@ -56,12 +56,12 @@ Tensor as_tensor(const std::vector<TokenEncoding>& encodings, const Field& field
 
 }  // namespace
 
-NamedValues text_inputs(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
-                        std::int64_t max_length) {
+NamedValues text_inputs(std::span<const ValueDescription> model_inputs, const Tokenizer& tokenizer,
+                        std::span<const std::string> texts, std::int64_t max_length) {
   require(!texts.empty(), ErrorKind::invalid_argument, "there is no text to run the model on");
   std::int64_t fixed = 0;
   bool reads_ids = false;
-  for (const ValueDescription& input : model.inputs()) {
+  for (const ValueDescription& input : model_inputs) {
     if (field_of(input) == nullptr) continue;
     reads_ids |= input.name == "input_ids";
     require(input.rank_known && input.dims.size() == 2, ErrorKind::invalid_argument,
@@ -78,7 +78,7 @@ NamedValues text_inputs(const Model& model, const Tokenizer& tokenizer, std::spa
   if (fixed > 0) tokenizer.pad(encodings, fixed);
   require(!encodings.front().ids.empty(), ErrorKind::invalid_argument, "the text has no tokens");
   NamedValues inputs;
-  for (const ValueDescription& input : model.inputs()) {
+  for (const ValueDescription& input : model_inputs) {
     const Field* field = field_of(input);
     if (field != nullptr) inputs.emplace(input.name, as_tensor(encodings, *field, input.dtype, input.name));
   }

@@ -4,9 +4,9 @@
 #include <span>
 #include <string>
 
-#include "tessera/model.h"
-#include "tessera/session.h"
+#include "tessera/named_values.h"
 #include "tessera/tokenizer.h"
+#include "tessera/value_description.h"
 
 namespace tessera::text {
 
@@ -15,7 +15,7 @@ namespace tessera::text {
 // that it declares. What the model fixes or limits by its shape is kept: texts are cut and padded to a fixed number of
 // tokens. Other models get at most `max_length` tokens of a text; 0: as the tokenizer's file says. Throws
 // Error(invalid_argument) where the model has no input for token numbers, or fixes another number of texts.
-NamedValues text_inputs(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
-                        std::int64_t max_length = 0);
+NamedValues text_inputs(std::span<const ValueDescription> model_inputs, const Tokenizer& tokenizer,
+                        std::span<const std::string> texts, std::int64_t max_length = 0);
 
 }  // namespace tessera::text

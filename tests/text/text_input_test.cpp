@@ -4,6 +4,7 @@
 
 #include "ir/text.h"
 #include "support/expect_error.h"
+#include "tessera/model.h"
 
 namespace tessera::text::text_input_test {
 namespace {
@@ -31,7 +32,7 @@ TEST(TextInput, FillsWhatTheModelReads) {
   const Model model = model_of(
       "  input %input_ids : i64[batch, tokens]\n  input %attention_mask : i32[batch, tokens]\n"
       "  input %position : f32[1]\n");
-  const NamedValues inputs = text_inputs(model, words(), Texts{"a b", "b"});
+  const NamedValues inputs = text_inputs(model.inputs(), words(), Texts{"a b", "b"});
   EXPECT_EQ(inputs.size(), 2U);
   EXPECT_EQ(values<std::int64_t>(inputs, "input_ids"), (std::vector<std::int64_t>{1, 2, 2, 9}));
   EXPECT_EQ(values<std::int32_t>(inputs, "attention_mask"), (std::vector<std::int32_t>{1, 1, 1, 0}));
@@ -39,16 +40,16 @@ TEST(TextInput, FillsWhatTheModelReads) {
 
 TEST(TextInput, KeepsToAFixedLength) {
   const Model model = model_of("  input %input_ids : i64[1, 3]\n");
-  EXPECT_EQ(values<std::int64_t>(text_inputs(model, words(), Texts{"a"}), "input_ids"),
+  EXPECT_EQ(values<std::int64_t>(text_inputs(model.inputs(), words(), Texts{"a"}), "input_ids"),
             (std::vector<std::int64_t>{1, 9, 9}));
-  EXPECT_EQ(values<std::int64_t>(text_inputs(model, words(), Texts{"a b a b"}), "input_ids"),
+  EXPECT_EQ(values<std::int64_t>(text_inputs(model.inputs(), words(), Texts{"a b a b"}), "input_ids"),
             (std::vector<std::int64_t>{1, 2, 1}));
 }
 
 TEST(TextInput, RefusesWhatDoesNotFit) {
   const auto refuses = [](const std::string& inputs, const Texts& texts, const char* message) {
     test::expect_error_containing(ErrorKind::invalid_argument, message,
-                                  [&] { text_inputs(model_of(inputs), words(), texts); });
+                                  [&] { text_inputs(model_of(inputs).inputs(), words(), texts); });
   };
   refuses("  input %input_ids : i64[1, tokens]\n", {"a", "b"}, "takes 1 texts at once, got 2");
   refuses("  input %input_ids : i64[batch]\n", {"a"}, "expected two dimensions");

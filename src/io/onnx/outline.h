@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ir/type.h"
-#include "tessera/model.h"
+#include "tessera/model_limits.h"
 
 namespace tessera::io {
 

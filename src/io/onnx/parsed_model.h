@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "onnx.pb.h"
-#include "tessera/model.h"
+#include "tessera/model_limits.h"
 
 namespace tessera::io {
 

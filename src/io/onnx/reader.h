@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "tessera/model.h"
+#include "tessera/model_limits.h"
 
 namespace tessera::io {
 

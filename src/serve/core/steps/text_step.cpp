@@ -17,7 +17,8 @@ class TextStep final : public Step {
         tokenizer_(read(source)) {
     source.settings.check_all_read();
     const std::string example = "text";
-    made_ = text::text_inputs(model_, tokenizer_, std::span(&example, 1), max_length_);  // throws where it cannot
+    made_ =
+        text::text_inputs(model_.inputs(), tokenizer_, std::span(&example, 1), max_length_);  // throws where it cannot
   }
 
   std::vector<TensorInfo> inputs() const override { return {{"text", DType::string, {-1}}}; }
@@ -32,7 +33,7 @@ class TextStep final : public Step {
     if (texts.elements() == 0) throw Failure(Reason::bad_request, "the input 'text' is empty");
     NamedValues made;
     job.run("tokenise",
-            [&] { made = text::text_inputs(model_, tokenizer_, texts.values<std::string>(), max_length_); });
+            [&] { made = text::text_inputs(model_.inputs(), tokenizer_, texts.values<std::string>(), max_length_); });
     return made;
   }
 
