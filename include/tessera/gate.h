@@ -10,6 +10,10 @@
 
 namespace tessera {
 
+namespace runtime {
+class RunMemory;
+}
+
 // How important a run is. A run of a higher class takes cores from runs of lower classes within a step, runs of equal
 // class take turns between steps.
 //   background: computes while no other class needs the core.
@@ -37,6 +41,8 @@ class TESSERA_API StepGate {
   // Called after may_pass said no, while the run holds no core; returns when it may be worth asking again. In virtual
   // time it waits by the clock alone (Clock::sleep_until, Clock::Signal).
   virtual void wait(const StepInfo& step) = 0;
+  // Who is charged for the temporary memory of the runs that this gate holds. Null: their session.
+  virtual runtime::RunMemory* memory() { return nullptr; }
 };
 
 }  // namespace tessera

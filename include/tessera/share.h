@@ -45,7 +45,7 @@ struct JobReport {
 struct ArbiterOptions {
   std::string policy = "fill";    // one of policy_names()
   std::int64_t memory_bytes = 0;  // of the device, for guarantees and limits; 0: not bounded
-  std::string device = "cpu";     // that the sessions run on: on the CPU a step gives way while it computes
+  std::string device = "cpu";     // that the sessions run on; on the CPU a step gives way while it computes
   Clock* clock = nullptr;         // null: the steady clock
   // Where background runs keep the contents of memory that others need: "" for $TMPDIR, or else /var/tmp.
   std::string spill_folder = {};

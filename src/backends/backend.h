@@ -180,8 +180,11 @@ class Device {
   virtual std::span<const KernelEntry* const> kernels_for(std::string_view op) const = 0;
   // Whether kernels touch memory; the null device plans and walks, but neither allocates nor computes.
   virtual bool computes() const { return true; }
-  // Whether arithmetic with f16 and bf16 is best done in those types; else passes do it in f32.
-  virtual bool computes_halves() const { return true; }
+  // Whether arithmetic on float16 and bfloat16 is best done in those types; else passes convert it to float32.
+  virtual bool supports_float16() const { return true; }
+  // Whether a kernel gives its cores up to a run of a higher class while it computes, as pool threads do between two
+  // chunks; else a run gives way between two steps only.
+  virtual bool preempts() const { return false; }
   // Whether results of its kernels that would be denormal numbers are zeros (ADR 0012).
   virtual bool flushes_denormals() const { return false; }
   // A kernel for a node that the entry, one of kernels_for, does not reject; `weights` outlives it. A device may wrap

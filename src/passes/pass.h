@@ -35,7 +35,8 @@ class PassMemory;
 struct PassContext {
   Evaluator evaluate;
   CompositeFilter keeps_composite = {};  // null: no composite stays
-  bool widens_halves = false;  // the device has no kernels for arithmetic with f16 and bf16 that are worth having
+  bool computes_float16_in_float32 =
+      false;  // the device has no kernels for arithmetic with f16 and bf16 that are worth having
   // The machine by which passes weigh moving data against computing.
   cost::Machine machine = {};
   // The graph is for a file: large weights stay in the element type in which they are stored, and are widened in the
@@ -78,7 +79,7 @@ struct Pass {
 
 ir::Graph differentiate(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_training_normalisation(ir::Graph graph, const PassContext& context);
-ir::Graph widen_halves(ir::Graph graph, const PassContext& context);
+ir::Graph compute_float16_in_float32(ir::Graph graph, const PassContext& context);
 ir::Graph decompose_composites(ir::Graph graph, const PassContext& context);
 ir::Graph multiply_transforms(ir::Graph graph, const PassContext& context);
 ir::Graph multiply_einsums(ir::Graph graph, const PassContext& context);

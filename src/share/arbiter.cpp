@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 
+#include "backends/backend_table.h"
 #include "base/error.h"
 #include "base/threads/idle_scheduling.h"
 #include "base/threads/thread_pool.h"
@@ -18,7 +19,7 @@ share::ArbiterState::ArbiterState(const ArbiterOptions& options)
       machine(base::cpu_info()),
       spill_folder(options.spill_folder.empty() ? runtime::default_spill_folder() : options.spill_folder),
       memory(options.memory_bytes),
-      scheduler(options.policy, options.memory_bytes, options.device == "cpu") {}
+      scheduler(options.policy, options.memory_bytes, backends::find_device(options.device).preempts()) {}
 
 struct Job::State {
   static constexpr std::size_t kKeptLatencies = 4096;
@@ -197,7 +198,7 @@ Arbiter::Arbiter(const ArbiterOptions& options) {
   require(options.memory_bytes >= 0, ErrorKind::invalid_argument, "a device cannot have {} bytes of memory",
           options.memory_bytes);
   state_ = std::make_shared<share::ArbiterState>(options);
-  if (options.device == "cpu" && options.clock == nullptr) base::let_background_idle();
+  if (state_->scheduler.device().preempts && options.clock == nullptr) base::let_background_idle();
 }
 Arbiter::~Arbiter() = default;
 

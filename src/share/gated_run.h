@@ -36,6 +36,7 @@ class GatedRun final : public StepGate, public runtime::RunMemory {
 
   bool may_pass(const StepInfo& step) override;
   void wait(const StepInfo& step) override;
+  runtime::RunMemory* memory() override { return this; }
 
   bool try_take(std::int64_t bytes, bool holds_more) override;
   void wait() override;

@@ -257,7 +257,7 @@ TEST(Pipeline, FoldsNothingWithoutFoldConstants) {
       // channels_last: a constant with its channels last
       "graph { input %x : f32[1, 2, 2, 2] constant %c = f32[1, 2, 2, 1] {1, 2, 3, 4}" + filter +
           " %a = Conv (%x, %w) %y = Max (%a, %c) %z = Conv (%y, %w) output %z }",
-      // widen_halves: weights of f32
+      // compute_float16_in_float32: weights of f32
       "graph { input %x : f16[2, 2] constant %w = f16[2, 2] {1, 2, 3, 4} %y = MatMul (%x, %w) output %y }",
       // fold_into_tables: a table
       "graph { input %k : i64[batch, 5] constant %w = f32[3, 2] {1, 2, 3, 4, 5, -6} %r = Gather (%w, %k)"

@@ -57,7 +57,7 @@ TEST(Traits, MovementsStayQuantised) {
 // What jumps between neighbouring numbers reads halves as the model rounds them.
 TEST(Traits, DiscontinuousOperatorsReadRoundedHalves) {
   expect_rewritten("graph { input %x : f16[3] %a = Exp (%x) %y = ThresholdedRelu (%a) {alpha = 1.5} output %y }",
-                   "widen_halves",
+                   "compute_float16_in_float32",
                    {"%? = Cast (%x) {to = 1}", "%? = Exp (%?)", "%a = Cast (%?) {to = 10}", "%? = Cast (%a) {to = 1}",
                     "%? = ThresholdedRelu (%?) {alpha = 1.5}", "%y = Cast (%?) {to = 10}"},
                    0);

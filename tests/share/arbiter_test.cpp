@@ -151,7 +151,7 @@ struct VirtualJob {
 std::vector<std::int64_t> device_times(const std::string& policy, const std::vector<VirtualJob>& given,
                                        std::int64_t until_ns) {
   base::VirtualClock clock(1);
-  Arbiter arbiter({.policy = policy, .device = "simulated", .clock = &clock});
+  Arbiter arbiter({.policy = policy, .device = "null", .clock = &clock});
   std::vector<Job> jobs;
   for (const VirtualJob& job : given) jobs.push_back(arbiter.add_job({.name = job.name, .weight = job.weight}));
   std::vector<std::function<void()>> bodies;
@@ -177,7 +177,7 @@ TEST(Arbiter, FairDividesTimeByWeightWhateverTheLengthOfSteps) {
 
 TEST(Arbiter, LearnsHowLongFunctionsTake) {
   base::VirtualClock clock(1);
-  Arbiter arbiter({.policy = "fill", .device = "simulated", .clock = &clock});
+  Arbiter arbiter({.policy = "fill", .device = "null", .clock = &clock});
   Job job = arbiter.add_job({.name = "loader"});
   clock.run({[&] {
     for (int i = 0; i < 50; ++i) {

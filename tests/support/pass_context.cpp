@@ -27,7 +27,7 @@ passes::PassContext cpu_pass_context() {
   result.keeps_composite = [](const ir::Graph& graph, const ir::Node& node) {
     return plan::may_accept(backends::cpu_device(), graph, node);
   };
-  result.widens_halves = !backends::cpu_device().computes_halves();
+  result.computes_float16_in_float32 = !backends::cpu_device().supports_float16();
   return result;
 }
 

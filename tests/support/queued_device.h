@@ -32,7 +32,7 @@ class QueuedDevice final : public backends::Device {
   std::span<const backends::KernelEntry* const> kernels_for(std::string_view op) const override;
   backends::KernelPointer make_kernel(const backends::KernelEntry& entry, const ops::NodeView& view,
                                       backends::WeightStore& weights) const override;
-  bool computes_halves() const override { return false; }
+  bool supports_float16() const override { return false; }
   bool flushes_denormals() const override { return true; }
   bool is_host() const override { return false; }
   std::unique_ptr<backends::Stream> make_stream() const override;

@@ -10,7 +10,8 @@ class CpuDevice final : public Device {
  public:
   std::string_view name() const override { return "cpu"; }
   std::span<const KernelEntry* const> kernels_for(std::string_view op) const override { return index_.find(op); }
-  bool computes_halves() const override { return false; }
+  bool supports_float16() const override { return false; }
+  bool preempts() const override { return true; }
   bool flushes_denormals() const override { return true; }
 
  private:

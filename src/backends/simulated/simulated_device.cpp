@@ -39,8 +39,8 @@ std::span<const KernelEntry* const> SimulatedDevice::kernels_for(std::string_vie
   return state_->computes_by.kernels_for(op);
 }
 
-bool SimulatedDevice::computes_halves() const {
-  return state_->computes_by.computes_halves();
+bool SimulatedDevice::supports_float16() const {
+  return state_->computes_by.supports_float16();
 }
 
 bool SimulatedDevice::flushes_denormals() const {

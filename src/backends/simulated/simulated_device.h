@@ -24,7 +24,7 @@ class SimulatedDevice final : public Device {
 
   std::string_view name() const override;
   std::span<const KernelEntry* const> kernels_for(std::string_view op) const override;
-  bool computes_halves() const override;
+  bool supports_float16() const override;
   bool flushes_denormals() const override;
   KernelPointer make_kernel(const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights) const override;
   bool is_host() const override { return false; }

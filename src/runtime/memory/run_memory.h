@@ -1,5 +1,5 @@
-// The temporary memory of a run, for which somebody else is charged: the gate of a run that is also a RunMemory
-// (RunOptions::gate) grants the run its arenas and may ask for them back between two steps.
+// The temporary memory of a run, for which somebody else is charged: the gate of a run (RunOptions::gate) may name
+// one, which grants the run its arenas and may ask for them back between two steps.
 #pragma once
 
 #include <cstdint>

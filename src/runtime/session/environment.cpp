@@ -86,7 +86,7 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
           ErrorKind::invalid_argument, "device '{}' computes in the model's own types: precision {} is not for it",
           options.device, name_of(precision));
   environment.pass_context.machine = cost::Machine(base::cpu_info());
-  environment.pass_context.widens_halves = !environment.device->computes_halves();
+  environment.pass_context.computes_float16_in_float32 = !environment.device->supports_float16();
   environment.pass_context.precision = precision;
   environment.pass_context.folding = {options.max_folded_bytes, options.max_folded_operations};
   environment.pass_context.evaluate = [most = bytes_to_fold_in(model.graph(), environment.pass_context.folding)](

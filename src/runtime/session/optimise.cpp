@@ -14,7 +14,7 @@
 #include "io/package.h"
 #include "ops/values/random_streams.h"
 #include "passes/patterns/branches.h"
-#include "passes/precision/real_among_quantised.h"
+#include "passes/precision/unlowered_operators.h"
 #include "runtime/session/environment.h"
 #include "runtime/session/random_inputs.h"
 #include "tessera/version.h"
@@ -81,7 +81,7 @@ class Optimiser {
     environment_ = make_environment(model_, options_);
     const bool ready = has_concrete_inputs();
     run_passes();
-    report_.not_lowered = passes::real_among_quantised(graph_);
+    report_.not_lowered = passes::unlowered_operators(graph_);
     say("packing weights", 0.5);
     Program program(graph_, environment_, ready);
     const std::shared_ptr<PreparedPlan> prepared = plan_ahead(program, ready);

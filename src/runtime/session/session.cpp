@@ -240,7 +240,7 @@ struct Session::State {
     std::optional<RunArenas> arenas;
     std::optional<ProcessMemory> process_memory;
     if (environment.device->is_host()) {
-      RunMemory* memory = dynamic_cast<RunMemory*>(run_options.gate);
+      RunMemory* memory = run_options.gate != nullptr ? run_options.gate->memory() : nullptr;
       if (memory == nullptr && attachment != nullptr && attachment->lends())
         memory = &process_memory.emplace(*attachment);
       if (memory != nullptr) control.arenas = &arenas.emplace(*memory);

@@ -19,10 +19,8 @@
 namespace tessera {
 
 struct Trainer::State : train::TrainingSetup {
-  // The host of a device that computes beside it reads results only for the log.
   State(const Model& model, TrainingConfig given)
-      : TrainingSetup(model, std::move(given)),
-        reads_every_step_(config.device == "cpu" || config.device == "reference") {}
+      : TrainingSetup(model, std::move(given)), reads_every_step_(train::runs_at_once(config.device)) {}
 
   TrainingResult run(const TrainingHooks& hooks);
   void resume(const std::string& path);

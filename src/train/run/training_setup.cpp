@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/backend_table.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "models/models.h"
@@ -41,6 +42,11 @@ DType precision_of(const std::string& name) {
 }
 
 }  // namespace
+
+bool runs_at_once(std::string_view device) {
+  const backends::Device& found = backends::find_device(device);
+  return found.is_host() && found.computes();
+}
 
 Model load_net(const NetOptions& options) {
   require(options.builder.empty() != options.file.empty(), ErrorKind::invalid_argument,

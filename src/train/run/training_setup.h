@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/train.h"
@@ -18,6 +19,10 @@
 #include "train/run/data_faults.h"
 
 namespace tessera::train {
+
+// Whether steps on that device are over when they were asked for, so that results can be looked at after each of them
+// without waiting for a device that computes beside the host.
+bool runs_at_once(std::string_view device);
 
 // The net that the options name. Throws Error(invalid_argument) unless it is exactly one, and as loading does.
 Model load_net(const NetOptions& options);

@@ -268,7 +268,7 @@ TEST(LowerPrecision, RecurrentLayersOfTheModelsOwn) {
       "graph { input %x : bf16[3, 2, 1] constant %w = bf16[1, 4, 1] {1, -1, 0.5, 2} constant %r = bf16[1, 4, 1] {0.5, "
       "1, 1, -1} %1 = LSTM (%x, %w, %r) {hidden_size = 1} output %1 }");
   const auto type_of_layer = [&](DType precision) {
-    const ir::Graph widened = widen_halves(net, context(precision));
+    const ir::Graph widened = compute_float16_in_float32(net, context(precision));
     for (const ir::NodeId id : widened.order()) {
       if (widened.node(id).op == "LSTM") return widened.value(widened.node(id).inputs[0]).type.dtype;
     }

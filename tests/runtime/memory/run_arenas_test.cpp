@@ -34,6 +34,7 @@ class Others final : public StepGate, public RunMemory {
     return true;
   }
   void wait(const StepInfo&) override { ADD_FAILURE() << "every step may begin"; }
+  RunMemory* memory() override { return this; }
 
   bool try_take(std::int64_t bytes, bool holds_more) override {
     if (holds_more || (spills_ > returns_ && !was_refused_)) {

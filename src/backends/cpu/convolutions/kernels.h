@@ -30,8 +30,8 @@ KernelPointer make_pointwise_transpose_f32(const ops::NodeView& view, WeightStor
 // depthwise_f32, depthwise_bf16, depthwise_s8
 std::string reject_depthwise_f32(const ops::NodeView& view);
 KernelPointer make_depthwise_f32(const ops::NodeView& view, WeightStore& weights);
-std::string reject_turned_depthwise_f32(const ops::NodeView& view);
-KernelPointer make_turned_depthwise_f32(const ops::NodeView& view, WeightStore& weights);
+std::string reject_unit_stride_depthwise_transpose_f32(const ops::NodeView& view);
+KernelPointer make_unit_stride_depthwise_transpose_f32(const ops::NodeView& view, WeightStore& weights);
 std::string reject_depthwise_bf16(const ops::NodeView& view);
 KernelPointer make_depthwise_bf16(const ops::NodeView& view, WeightStore& weights);
 std::string reject_depthwise_s8(const ops::NodeView& view);

@@ -105,13 +105,13 @@ KernelPointer make_depthwise_f32(const ops::NodeView& view, WeightStore& weights
   return make_line_depthwise_f32(view, weights);
 }
 
-std::string reject_turned_depthwise_f32(const ops::NodeView& view) {
+std::string reject_unit_stride_depthwise_transpose_f32(const ops::NodeView& view) {
   if (std::string reason = reject_depthwise_transpose_f32(view); !reason.empty()) return reason;
   return turned_geometry(channels_last_conv_transpose_geometry(view)) ? ""
                                                                       : "strides, or more padding than windows reach";
 }
 
-KernelPointer make_turned_depthwise_f32(const ops::NodeView& view, WeightStore& weights) {
+KernelPointer make_unit_stride_depthwise_transpose_f32(const ops::NodeView& view, WeightStore& weights) {
   return std::make_unique<DepthwiseF32>(view, weights, true);
 }
 

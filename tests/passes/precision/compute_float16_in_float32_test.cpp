@@ -4,7 +4,7 @@
 #include "passes/pipeline.h"
 #include "support/pass_context.h"
 
-namespace tessera::passes::widen_halves_test {
+namespace tessera::passes::compute_float16_in_float32_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -13,17 +13,17 @@ const std::string kStart = "graph { input %x : f16[batch, 4] constant %w = f16[4
 
 // Results are f32: halves that were rounded less differ by their epsilons.
 void expect_widened(const std::string& text, const Lines& nodes) {
-  test::expect_rewritten(kStart + text, "widen_halves", nodes, 4 << 13);
+  test::expect_rewritten(kStart + text, "compute_float16_in_float32", nodes, 4 << 13);
 }
 void expect_unchanged(const std::string& text) {
-  test::expect_left_alone(kStart + text, "widen_halves");
+  test::expect_left_alone(kStart + text, "compute_float16_in_float32");
 }
 
 TEST(WidenHalves, ResultsStayWideFromNodeToNode) {
   expect_widened("%a = Mul (%x, %w) %b = Tanh (%a) %y = Cast (%b) {to = 1} output %y }",
                  {"%? = Cast (%x) {to = 1}", "%? = Mul (%?, %?)", "%y = Tanh (%?)"});
   // What leaves is a half again, and so is what others take.
-  EXPECT_EQ(test::nodes_of(widen_halves(
+  EXPECT_EQ(test::nodes_of(compute_float16_in_float32(
                 test::parsed(kStart + "%a = Mul (%x, %w) %b = Tanh (%a) %i = Cast (%a) {to = 7} output %b, %i }"),
                 test::cpu_pass_context())),
             (Lines{"%? = Cast (%x) {to = 1}", "%? = Mul (%?, %?)", "%? = Tanh (%?)", "%a = Cast (%?) {to = 10}",
@@ -49,7 +49,7 @@ TEST(WidenHalves, LeavesOthers) {
   expect_unchanged("input %z : f64[4] %y = Neg (%z) output %y }");
   expect_unchanged("%y = Cast (%x) {to = 7} output %y }");
   expect_unchanged("%y, %m = LayerNormalization (%x, %w) {stash_type = 10} output %y, %m }");
-  EXPECT_EQ(test::nodes_of(widen_halves(test::parsed(kStart + "%y = Neg (%x) output %y }"), {})),
+  EXPECT_EQ(test::nodes_of(compute_float16_in_float32(test::parsed(kStart + "%y = Neg (%x) output %y }"), {})),
             (Lines{"%y = Neg (%x)"}));  // a device that computes with halves
 }
 
@@ -61,12 +61,12 @@ TEST(WidenHalves, WhatJumpsReadsWhatTheModelRounds) {
   for (const char* jump : {"%e = Equal (%a, %h) %y = Cast (%e) {to = 1} ", "%e = Floor (%a) %y = Cast (%e) {to = 1} ",
                            "%m = Mul (%a, %h) %e = Less (%m, %h) %y = Cast (%e) {to = 1} "}) {
     test::expect_same_outputs(Model(std::make_shared<const ir::Graph>(test::parsed(cast + jump + "output %y }"))),
-                              "widen_halves", 0);
+                              "compute_float16_in_float32", 0);
   }
   test::expect_left_alone(
       "graph { input %z : f32[3] constant %0 = f16[] {0} constant %1 = f16[] {1} constant %last = i64[] {2} %c = "
       "Gather (%z, %last) %n = Cast (%c) {to = 10} %y = Range (%0, %n, %1) output %y }",
-      "widen_halves");
+      "compute_float16_in_float32");
 }
 
 // A normalisation and a product of halves run where the f32 ones do.
@@ -81,4 +81,4 @@ TEST(WidenHalves, LetsOtherPassesRecogniseMixedPrecision) {
 }
 
 }  // namespace
-}  // namespace tessera::passes::widen_halves_test
+}  // namespace tessera::passes::compute_float16_in_float32_test

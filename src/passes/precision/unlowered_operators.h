@@ -10,6 +10,6 @@ namespace tessera::passes {
 
 // Each operator that reads dequantised data as real numbers, with why: "node 'act' (Sigmoid): Sigmoid has no integer
 // form". Of a graph that lower_quantised has seen.
-std::vector<std::string> real_among_quantised(const ir::Graph& graph);
+std::vector<std::string> unlowered_operators(const ir::Graph& graph);
 
 }  // namespace tessera::passes

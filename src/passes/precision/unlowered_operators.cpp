@@ -1,4 +1,4 @@
-#include "passes/precision/real_among_quantised.h"
+#include "passes/precision/unlowered_operators.h"
 
 #include <fmt/format.h>
 
@@ -73,7 +73,7 @@ class Finder {
 
 }  // namespace
 
-std::vector<std::string> real_among_quantised(const ir::Graph& graph) {
+std::vector<std::string> unlowered_operators(const ir::Graph& graph) {
   return Finder(graph).run();
 }
 

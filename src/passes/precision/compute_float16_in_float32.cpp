@@ -47,7 +47,7 @@ class Widener {
       : graph_(std::move(graph)), context_(context), builder_(graph_) {}
 
   ir::Graph run() {
-    if (!context_.widens_halves) return std::move(graph_);
+    if (!context_.computes_float16_in_float32) return std::move(graph_);
     const std::vector<NodeId> order = graph_.order();
     for (const NodeId id : order) {
       if (graph_.node(id).op == "Cast") cast(id);
@@ -165,7 +165,7 @@ class Widener {
 
 }  // namespace
 
-ir::Graph widen_halves(ir::Graph graph, const PassContext& context) {
+ir::Graph compute_float16_in_float32(ir::Graph graph, const PassContext& context) {
   return Widener(std::move(graph), context).run();
 }
 

@@ -1,10 +1,10 @@
-#include "passes/precision/real_among_quantised.h"
+#include "passes/precision/unlowered_operators.h"
 
 #include <gtest/gtest.h>
 
 #include "support/pass_context.h"
 
-namespace tessera::passes::real_among_quantised_test {
+namespace tessera::passes::unlowered_operators_test {
 namespace {
 
 TEST(RealAmongQuantised, SaysWhyAnOperatorIsNotLowered) {
@@ -20,7 +20,7 @@ TEST(RealAmongQuantised, SaysWhyAnOperatorIsNotLowered) {
     output %y, %c
   })"),
                                        test::cpu_pass_context());
-  EXPECT_EQ(real_among_quantised(graph),
+  EXPECT_EQ(unlowered_operators(graph),
             (std::vector<std::string>{"node 'act' (Softmax): Softmax has no integer form",
                                       "node 'mix' (MatMul): its weights are not constants"}));
 }
@@ -39,8 +39,8 @@ TEST(RealAmongQuantised, HasNothingToSayOfLoweredLayers) {
     output %y
   })"),
                                        test::cpu_pass_context());
-  EXPECT_EQ(real_among_quantised(graph), std::vector<std::string>{});
+  EXPECT_EQ(unlowered_operators(graph), std::vector<std::string>{});
 }
 
 }  // namespace
-}  // namespace tessera::passes::real_among_quantised_test
+}  // namespace tessera::passes::unlowered_operators_test
