@@ -9,22 +9,11 @@
 #include "cost/precision.h"
 #include "ir/graph.h"
 #include "ops/core/op.h"
+#include "ops/core/product.h"
 
 namespace tessera::cost {
 
-// `count` products [m, k] x [k, n]. A convolution is one with m = batch and positions, k = input channels of a group
-// and kernel, n = output channels of a group (implicit GEMM).
-struct Product {
-  std::int64_t m = 0, n = 0, k = 0, count = 1;
-  // Of a convolution: the channels of a group, by which its operands are aligned; else 0.
-  std::int64_t input_channels = 0, output_channels = 0;
-  // Whether m, n and k belong to what weights fix: dimensions that padding the model's weights can change.
-  bool fixed_n = false, fixed_k = false;
-
-  double operations() const {
-    return 2.0 * static_cast<double>(count) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  }
-};
+using ops::Product;
 
 struct Work {
   ir::NodeId node;

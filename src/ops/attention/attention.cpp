@@ -7,6 +7,7 @@
 #include "ops/attention/attention_gradient.h"
 #include "ops/core/check_operand.h"
 #include "ops/core/gradient.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 #include "ops/values/random_streams.h"
 
@@ -270,6 +271,7 @@ AttentionSizes attention_sizes(const AttributeReader& reader, const Shape& query
 const OpDef attention{
     .name = "Attention",
     .since = 24,
+    .product = several_products,
     .inputs = kInputs,
     .outputs = {{"Y", types::floats, "T1"},
                 {"present_key", types::floats, "T1", optional},
@@ -286,6 +288,7 @@ const OpDef attention{
 const OpDef attention_with_statistics{
     .name = "tessera::AttentionWithStatistics",
     .since = 1,
+    .product = several_products,
     .inputs = kInputs,
     .outputs = {{"Y", types::floats, "T1"},
                 {"present_key", types::floats, "T1", optional},
@@ -302,6 +305,7 @@ const OpDef attention_with_statistics{
 const OpDef attention_with_dropout{
     .name = "tessera::AttentionWithDropout",
     .since = 1,
+    .product = several_products,
     .inputs = kInputs,
     .outputs = {{"Y", types::floats, "T1"},
                 {"present_key", types::floats, "T1", optional},

@@ -1,6 +1,7 @@
 #include "ops/attention/attention_gradient.h"
 
 #include "ops/attention/attention.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 #include "ops/core/wanted_output.h"
 
@@ -101,6 +102,7 @@ bool set_attention_gradients(GradientContext& c) {
 const OpDef attention_gradient{
     .name = "tessera::AttentionGradient",
     .since = 1,
+    .product = several_products,
     .inputs = {{"Q", types::floats, "T"},
                {"K", types::floats, "T"},
                {"V", types::floats, "T"},

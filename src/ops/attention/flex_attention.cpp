@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ir/inline.h"
 #include "ops/core/builder.h"
+#include "ops/core/product.h"
 
 namespace tessera::ops {
 namespace {
@@ -99,6 +100,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
 const OpDef flex_attention{
     .name = "ai.onnx.preview::FlexAttention",
     .since = 1,
+    .product = several_products,
     .inputs = {{"Q", types::floats, "T1"}, {"K", types::floats, "T1"}, {"V", types::floats, "T1"}},
     .outputs = {{"Y", types::floats, "T1"}},
     .attributes = {{"prob_mod", AttributeKind::graph},

@@ -8,6 +8,7 @@
 #include "ops/attention/cache_coding.h"
 #include "ops/attention/grouped_cache.h"
 #include "ops/core/check_operand.h"
+#include "ops/core/product.h"
 
 namespace tessera::ops {
 namespace {
@@ -345,6 +346,7 @@ AttributeSpec none(std::string_view name) {
 const OpDef group_query_attention{
     .name = "com.microsoft::GroupQueryAttention",
     .since = 1,
+    .product = several_products,
     .inputs = {{"query", kFloats, "T"},
                {"key", kFloats, "T", optional},
                {"value", kFloats, "T", optional},

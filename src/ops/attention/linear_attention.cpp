@@ -2,6 +2,7 @@
 
 #include "ops/core/check_operand.h"
 #include "ops/core/gradient.h"
+#include "ops/core/product.h"
 
 namespace tessera::ops {
 namespace {
@@ -135,6 +136,7 @@ void infer_gradient(InferContext& context) {
 const OpDef linear_attention{
     .name = "LinearAttention",
     .since = 27,
+    .product = several_products,
     .inputs = {{"query", kFloats, "T"},
                {"key", kFloats, "T"},
                {"value", kFloats, "T"},

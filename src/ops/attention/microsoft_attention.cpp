@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ops/attention/shared_cache.h"
 #include "ops/core/check_operand.h"
+#include "ops/core/product.h"
 
 namespace tessera::ops {
 namespace {
@@ -216,6 +217,7 @@ constexpr TypeSet kMask{DType::i32}, kBytes{DType::u8, DType::i8};
 const OpDef microsoft_attention{
     .name = "com.microsoft::Attention",
     .since = 1,
+    .product = several_products,
     .inputs = {{"input", types::floats, "T"},
                {"weights", types::floats, "T"},
                {"bias", types::floats, "T", optional},
@@ -234,6 +236,7 @@ const OpDef microsoft_attention{
 const OpDef q_attention{
     .name = "com.microsoft::QAttention",
     .since = 1,
+    .product = several_products,
     .inputs = {{"input", kBytes, "T1"},
                {"weight", kBytes, "T2"},
                {"bias", types::floats, "T3"},

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ops/attention/shared_cache.h"
 #include "ops/core/check_operand.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
@@ -316,6 +317,7 @@ const std::vector<Parameter> kOutputs{{"output", types::floats, "T"},
 const OpDef multi_head_attention{
     .name = "com.microsoft::MultiHeadAttention",
     .since = 1,
+    .product = several_products,
     .inputs = {{"query", types::floats, "T"},
                {"key", types::floats, "T", optional},
                {"value", types::floats, "T", optional},
@@ -339,6 +341,7 @@ const OpDef multi_head_attention{
 const OpDef decoder_masked_multi_head_attention{
     .name = "com.microsoft::DecoderMaskedMultiHeadAttention",
     .since = 1,
+    .product = several_products,
     .inputs = {{"query", types::floats, "T"},
                {"key", types::floats, "T", optional},
                {"value", types::floats, "T", optional},

@@ -4,6 +4,7 @@
 
 #include "ops/convolutions/conv.h"
 #include "ops/convolutions/conv_transpose.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 #include "ops/element_wise/fused_activation.h"
 #include "ops/pooling/pooling.h"
@@ -128,6 +129,7 @@ std::vector<std::int64_t> to_channels_last(std::size_t rank) {
 // ops/products/rounded_product.h says.
 const OpDef channels_last_conv{
     .name = "tessera::ChannelsLastConv",
+    .product = convolution_product<1>,
     .inputs = {{"X", types::floats, "T1"},
                {"W", types::floats, "T"},
                {"B", types::floats, "T", optional},
@@ -143,6 +145,7 @@ const OpDef channels_last_conv{
 // ops/products/rounded_product.h says.
 const OpDef channels_last_conv_transpose{
     .name = "tessera::ChannelsLastConvTranspose",
+    .product = convolution_product<1, true>,
     .inputs = {{"X", types::floats, "T1"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T2"}},
     .attributes = rounding(with_activation(transposed_convolution_attributes())),

@@ -2,6 +2,7 @@
 
 #include "ops/convolutions/conv_gradient.h"
 #include "ops/convolutions/window_geometry.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
@@ -63,6 +64,7 @@ void infer_convolution(InferContext& context, ConvolutionInputs inputs, DType dt
 const OpDef conv{
     .name = "Conv",
     .since = 22,
+    .product = convolution_product<1>,
     .inputs = {{"X", types::floats, "T"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
     .attributes = convolution_attributes(),

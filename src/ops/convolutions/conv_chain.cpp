@@ -6,6 +6,7 @@
 #include "ops/convolutions/channels_last.h"
 #include "ops/convolutions/window_geometry.h"
 #include "ops/core/builder.h"
+#include "ops/core/product.h"
 #include "ops/element_wise/fused_activation.h"
 
 namespace tessera::ops {
@@ -210,6 +211,7 @@ NodeView ConvStageViews::view(std::size_t i) const {
 // precisions and output_dtypes none rounds.
 const OpDef conv_chain{
     .name = "tessera::ConvChain",
+    .product = several_products,
     .inputs = {{"X", {DType::f32, DType::bf16}, "", variadic}},
     .outputs = {{"Y", {DType::f32, DType::bf16}, ""}},
     .attributes = {{"operands", AttributeKind::integers, std::nullopt, true},

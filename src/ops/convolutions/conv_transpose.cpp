@@ -3,6 +3,7 @@
 #include "ops/convolutions/conv.h"
 #include "ops/convolutions/conv_gradient.h"
 #include "ops/convolutions/window_geometry.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
@@ -78,6 +79,7 @@ double transposed_convolution_operations(const NodeView& view) {
 const OpDef conv_transpose{
     .name = "ConvTranspose",
     .since = 22,
+    .product = convolution_product<1, true>,
     .inputs = {{"X", types::floats, "T"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
     .attributes = transposed_convolution_attributes(),

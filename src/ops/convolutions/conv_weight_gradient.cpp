@@ -3,6 +3,7 @@
 #include "ops/convolutions/channels_last.h"
 #include "ops/convolutions/window_geometry.h"
 #include "ops/core/gradient.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 #include "ops/products/rounded_product.h"
 
@@ -154,6 +155,7 @@ std::vector<WindowAxis> weight_gradient_geometry(const AttributeReader& reader, 
 // with X [N, C, spatial…], G [N, M, spatial…], the gradient of Conv's result, and W [M, C / group, kernel…].
 const OpDef conv_weight_gradient{
     .name = "tessera::ConvWeightGradient",
+    .product = weight_gradient_product<false>,
     .inputs = {{"X", types::floats, "T"}, {"G", types::floats, "T"}},
     .outputs = {{"W", types::floats, "T"}},
     .attributes = attributes(),
@@ -167,6 +169,7 @@ const OpDef conv_weight_gradient{
 // as "output_dtype" says, rounded as well.
 const OpDef channels_last_conv_weight_gradient{
     .name = "tessera::ChannelsLastConvWeightGradient",
+    .product = weight_gradient_product<true>,
     .inputs = {{"X", types::floats, "T"}, {"G", types::floats, "T"}},
     .outputs = {{"W", types::floats, "T2"}},
     .attributes = attributes_with_rounding(),

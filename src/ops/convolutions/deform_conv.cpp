@@ -4,6 +4,7 @@
 #include "ops/convolutions/window_geometry.h"
 #include "ops/core/check_operand.h"
 #include "ops/core/gradient.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
@@ -154,6 +155,7 @@ void gradient_of_windows(GradientContext& c) {
 const OpDef deform_conv{
     .name = "DeformConv",
     .since = 22,
+    .product = several_products,
     .inputs = {{"X", types::floats, "T"},
                {"W", types::floats, "T"},
                {"offset", types::floats, "T"},

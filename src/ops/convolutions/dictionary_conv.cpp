@@ -5,6 +5,7 @@
 
 #include "ops/convolutions/conv.h"
 #include "ops/convolutions/window_geometry.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 #include "ops/element_wise/fused_activation.h"
 
@@ -122,6 +123,7 @@ std::int64_t count_lookups(std::span<const float> coefficients) {
 // Y = activation(sum over s, taps t of W[m, s, t] * (D X)[I[m, s, t], position of t] + B[m] + Z)
 const OpDef dictionary_conv{
     .name = "tessera::DictionaryConv",
+    .product = several_products,
     .inputs = {{"X", types::floats, "T"},
                {"D", types::floats, "T"},
                {"I", types::index},

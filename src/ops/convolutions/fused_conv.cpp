@@ -1,6 +1,7 @@
 #include "ops/convolutions/fused_conv.h"
 
 #include "ops/convolutions/conv.h"
+#include "ops/core/product.h"
 #include "ops/element_wise/fused_activation.h"
 
 namespace tessera::ops {
@@ -36,6 +37,7 @@ std::vector<AttributeSpec> attributes() {
 const OpDef fused_conv{
     .name = "com.microsoft::FusedConv",
     .since = 1,
+    .product = convolution_product<1>,
     .inputs = {{"X", types::floats, "T"},
                {"W", types::floats, "T"},
                {"B", types::floats, "T", optional},

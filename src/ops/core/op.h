@@ -88,6 +88,7 @@ struct AttributeSpec {
 };
 
 struct OpDef;
+struct Product;
 
 // Typed reading of a node's attributes; a missing one takes the operator's default. Asking for an attribute that the
 // operator does not declare, or by the wrong kind, is a bug of ours.
@@ -255,6 +256,9 @@ class Traits {
 struct OpDef {
   std::string_view name;  // as ir::Node::op
   int since = 1;          // opset of the canonical form (the last version change that Tessera follows)
+  // Of operators that matrix units compute: the sizes of the matrix product that a node is. Nothing where it is none,
+  // or several of unlike sizes. See ops/core/product.h.
+  std::optional<Product> (*product)(const ir::Graph&, const NodeView&) = nullptr;
   std::vector<Parameter> inputs;
   std::vector<Parameter> outputs;
   std::vector<AttributeSpec> attributes;

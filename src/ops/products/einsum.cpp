@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/core/gradient.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
@@ -240,6 +241,7 @@ Shape einsum_output_shape(const EinsumEquation& equation, const EinsumSizes& siz
 const OpDef einsum{
     .name = "Einsum",
     .since = 12,
+    .product = several_products,
     .inputs = {{"Inputs", types::numbers, "T", variadic}},
     .outputs = {{"Output", types::numbers, "T"}},
     .attributes = {{"equation", ir::AttributeKind::text, std::nullopt, true}},

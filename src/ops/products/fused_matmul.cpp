@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/core/product.h"
 #include "ops/element_wise/fused_activation.h"
 #include "ops/products/matrix_product.h"
 
@@ -105,6 +106,7 @@ std::vector<AttributeSpec> fused_gemm_attributes() {
 const OpDef fused_matmul{
     .name = "com.microsoft::FusedMatMul",
     .since = 1,
+    .product = fused_matmul_product,
     .inputs = {{"A", types::floats, "T"}, {"B", types::floats, "T"}},
     .outputs = {{"Y", types::floats, "T"}},
     .attributes = {factor("alpha"), flag("transA"), flag("transB"), flag("transBatchA"), flag("transBatchB")},
@@ -117,6 +119,7 @@ const OpDef fused_matmul{
 // passes find attention around it; this is for devices that read operands as they lie.
 const OpDef transposed_matmul{
     .name = "tessera::TransposedMatMul",
+    .product = fused_matmul_product,
     .inputs = {{"A", types::floats, "T"}, {"B", types::floats, "T"}},
     .outputs = {{"Y", types::floats, "T"}},
     .attributes = {flag("transA"), flag("transB")},
@@ -129,6 +132,7 @@ const OpDef transposed_matmul{
 const OpDef fused_gemm{
     .name = "com.microsoft::FusedGemm",
     .since = 1,
+    .product = gemm_product,
     .inputs = {{"A", types::floats, "T"}, {"B", types::floats, "T"}, {"C", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
     .attributes = fused_gemm_attributes(),

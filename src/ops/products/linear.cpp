@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 #include "ops/element_wise/fused_activation.h"
 #include "ops/products/rounded_product.h"
@@ -97,6 +98,7 @@ bool may_be_sparse(const Tensor& weights) {
 // dense_weights says, that may_be_sparse() is false of W, changes no result.
 const OpDef linear{
     .name = "tessera::Linear",
+    .product = linear_product,
     .inputs = {{"X", types::floats, "T1"},
                {"W", types::floats, "T"},
                {"B", types::floats, "T", optional},

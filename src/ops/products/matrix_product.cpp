@@ -1,6 +1,7 @@
 #include "ops/products/matrix_product.h"
 
 #include "ops/core/gradient.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
@@ -161,6 +162,7 @@ ir::Dims matmul_dims(const InferContext& context, ir::Dims a, ir::Dims b) {
 const OpDef matmul{
     .name = "MatMul",
     .since = 13,
+    .product = matrix_product_by<1>,
     .inputs = {{"A", product_types, "T"}, {"B", product_types, "T"}},
     .outputs = {{"Y", product_types, "T"}},
     .infer = infer_matmul,
@@ -172,6 +174,7 @@ const OpDef matmul{
 const OpDef gemm{
     .name = "Gemm",
     .since = 13,
+    .product = gemm_product,
     .inputs = {{"A", product_types, "T"}, {"B", product_types, "T"}, {"C", product_types, "T", optional}},
     .outputs = {{"Y", product_types, "T"}},
     .attributes = gemm_attributes(),
@@ -184,6 +187,7 @@ const OpDef gemm{
 const OpDef matmul_integer{
     .name = "MatMulInteger",
     .since = 10,
+    .product = matrix_product_by<1>,
     .inputs = {{"A", bytes, "T1"},
                {"B", bytes, "T2"},
                {"a_zero_point", bytes, "T1", optional},
@@ -197,6 +201,7 @@ const OpDef matmul_integer{
 const OpDef qlinear_matmul{
     .name = "QLinearMatMul",
     .since = 21,
+    .product = matrix_product_by<3>,
     .inputs = {{"a", quantised, "T1"},
                {"a_scale", scales, "TS"},
                {"a_zero_point", quantised, "T1"},

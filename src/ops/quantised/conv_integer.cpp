@@ -1,6 +1,7 @@
 #include "ops/quantised/conv_integer.h"
 
 #include "ops/convolutions/conv.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
@@ -49,6 +50,7 @@ constexpr TypeSet kF32{DType::f32};
 const OpDef conv_integer{
     .name = "ConvInteger",
     .since = 10,
+    .product = convolution_product<1>,
     .inputs = {{"x", kBytes, "T1"},
                {"w", kBytes, "T2"},
                {"x_zero_point", kBytes, "T1", optional},
@@ -63,6 +65,7 @@ const OpDef conv_integer{
 const OpDef q_linear_conv{
     .name = "QLinearConv",
     .since = 10,
+    .product = convolution_product<3>,
     .inputs = {{"x", kBytes, "T1"},
                {"x_scale", kF32},
                {"x_zero_point", kBytes, "T1"},

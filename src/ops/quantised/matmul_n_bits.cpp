@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/numbers/checked.h"
+#include "ops/core/product.h"
 #include "ops/quantised/packed_bits.h"
 
 namespace tessera::ops {
@@ -189,6 +190,7 @@ void check_block_size(std::int64_t block_size) {
 const OpDef matmul_n_bits{
     .name = "com.microsoft::MatMulNBits",
     .since = 1,
+    .product = n_bits_product,
     .inputs = {{"A", kReal, "T1"},
                {"B", {DType::u8}},
                {"scales", kReal, "T1"},

@@ -2,6 +2,7 @@
 
 #include "ops/convolutions/channels_last.h"
 #include "ops/convolutions/conv.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 #include "ops/element_wise/fused_activation.h"
 #include "ops/products/linear.h"
@@ -118,10 +119,11 @@ std::optional<std::vector<ValueId>> decompose_linear(GraphBuilder& builder, cons
   return between(builder, "tessera::Linear", reader, inputs, {}, 1);
 }
 
-OpDef layer(std::string_view name, std::vector<AttributeSpec> attributes, void (*infer)(InferContext&),
-            double (*operations)(const NodeView&), decltype(OpDef::decompose) decompose) {
+OpDef layer(std::string_view name, decltype(OpDef::product) product, std::vector<AttributeSpec> attributes,
+            void (*infer)(InferContext&), double (*operations)(const NodeView&), decltype(OpDef::decompose) decompose) {
   for (AttributeSpec& spec : activation_attributes()) attributes.push_back(std::move(spec));
   return {.name = name,
+          .product = product,
           .inputs = {{"X", kBytes, "T1"},
                      {"W", {DType::i8}, "T2"},
                      {"B", kF32, "T3", optional},
@@ -149,10 +151,11 @@ OpDef layer(std::string_view name, std::vector<AttributeSpec> attributes, void (
 // C/group, kernel...] with one scale and zero point or M of each, B [M]. Without y_scale and y_zero_point Y are the
 // real numbers, f32. With Z, of Y's shape, the result is QLinearAdd(Y, y_scale, y_zero_point, Z, z_scale, z_zero_point,
 // sum_scale, sum_zero_point).
-const OpDef quantised_conv =
-    layer("tessera::QuantisedConv", convolution_attributes(), infer_conv, convolution_operations<1>, decompose_conv);
+const OpDef quantised_conv = layer("tessera::QuantisedConv", convolution_product<1>, convolution_attributes(),
+                                   infer_conv, convolution_operations<1>, decompose_conv);
 
 // The same for the product: X [..., inputs], W [inputs, outputs] with one scale or `outputs`, B [outputs].
-const OpDef quantised_linear = layer("tessera::QuantisedLinear", {}, infer_linear, linear_operations, decompose_linear);
+const OpDef quantised_linear =
+    layer("tessera::QuantisedLinear", linear_product, {}, infer_linear, linear_operations, decompose_linear);
 
 }  // namespace tessera::ops

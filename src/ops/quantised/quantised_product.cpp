@@ -1,6 +1,7 @@
 #include "ops/quantised/quantised_product.h"
 
 #include "ops/core/builder.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 #include "ops/products/matrix_product.h"
 
@@ -167,6 +168,7 @@ std::optional<Values> decompose_q_gemm(GraphBuilder& builder, const AttributeRea
 const OpDef q_gemm{
     .name = "com.microsoft::QGemm",
     .since = 1,
+    .product = several_products,
     .inputs = {{"A", kBytes, "TA"},
                {"a_scale", kF32},
                {"a_zero_point", kBytes, "TA"},
@@ -188,6 +190,7 @@ const OpDef q_gemm{
 const OpDef matmul_integer_to_float{
     .name = "com.microsoft::MatMulIntegerToFloat",
     .since = 1,
+    .product = matrix_product_by<1>,
     .inputs = {{"A", kBytes, "T1"},
                {"B", kBytes, "T2"},
                {"a_scale", {DType::f32, DType::f16}, "T3"},
@@ -204,6 +207,7 @@ const OpDef matmul_integer_to_float{
 const OpDef dynamic_quantize_matmul{
     .name = "com.microsoft::DynamicQuantizeMatMul",
     .since = 1,
+    .product = matrix_product_by<1>,
     .inputs = {{"A", kF32, "T1"},
                {"B", kBytes, "T2"},
                {"b_scale", kF32, "T1"},
@@ -218,6 +222,7 @@ const OpDef dynamic_quantize_matmul{
 const OpDef matmul_integer_16{
     .name = "com.microsoft::MatMulInteger16",
     .since = 1,
+    .product = matrix_product_by<1>,
     .inputs = {{"A", kWords, "T1"}, {"B", kWords, "T2"}},
     .outputs = {{"Y", {DType::i32, DType::u32}, "T3"}},
     .infer = infer_integer_16,

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 #include "ops/element_wise/fused_activation.h"
 #include "ops/recurrent/recurrent.h"
@@ -270,6 +271,7 @@ std::optional<Values> decompose(GraphBuilder& builder, const AttributeReader& re
 const OpDef dynamic_quantize_lstm{
     .name = "com.microsoft::DynamicQuantizeLSTM",
     .since = 1,
+    .product = several_products,
     .inputs = {{"X", kF32},
                {"W", kBytes, "T2"},
                {"R", kBytes, "T2"},

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/core/check_operand.h"
+#include "ops/core/product.h"
 #include "ops/core/text_of.h"
 #include "ops/recurrent/recurrent_gradient.h"
 
@@ -222,6 +223,7 @@ std::int64_t gates_of(const OpDef& op) {
 const OpDef rnn{
     .name = "RNN",
     .since = 22,
+    .product = several_products,
     .inputs = gru_inputs(),
     .outputs = {kY, kYh},
     .attributes = rnn_attributes(),
@@ -236,6 +238,7 @@ const OpDef rnn{
 const OpDef gru{
     .name = "GRU",
     .since = 22,
+    .product = several_products,
     .inputs = gru_inputs(),
     .outputs = {kY, kYh},
     .attributes = gru_attributes(),
@@ -249,6 +252,7 @@ const OpDef gru{
 const OpDef lstm{
     .name = "LSTM",
     .since = 22,
+    .product = several_products,
     .inputs = lstm_inputs(),
     .outputs = {kY, kYh, {"Y_c", types::floats, "T", optional}},
     .attributes = lstm_attributes(),

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/core/gradient.h"
 #include "ops/core/infer.h"
+#include "ops/core/product.h"
 #include "ops/op_table.h"
 #include "ops/recurrent/recurrent.h"
 
@@ -73,6 +74,7 @@ OpDef gradient_of(std::string_view name, std::vector<Parameter> inputs, std::ini
   inputs.insert(inputs.end(), more);
   return {.name = name,
           .since = 1,
+          .product = several_products,
           .inputs = std::move(inputs),
           .outputs = std::move(outputs),
           .attributes = std::move(attributes),
@@ -170,6 +172,7 @@ RecurrentGradientInputs recurrent_gradient_inputs(const OpDef& op) {
 const OpDef lstm_with_gates{
     .name = "tessera::LSTMWithGates",
     .since = 1,
+    .product = several_products,
     .inputs = lstm_inputs(),
     .outputs = {{"Y", types::floats, "T", optional},
                 {"Y_h", types::floats, "T", optional},
@@ -186,6 +189,7 @@ const OpDef lstm_with_gates{
 const OpDef gru_with_gates{
     .name = "tessera::GRUWithGates",
     .since = 1,
+    .product = several_products,
     .inputs = gru_inputs(),
     .outputs = {{"Y", types::floats, "T", optional}, {"Y_h", types::floats, "T", optional}, kGates},
     .attributes = gru_attributes(),
