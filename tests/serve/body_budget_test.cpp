@@ -1,4 +1,4 @@
-#include "serve/http/body_budget.h"
+#include "serve/limits/body_budget.h"
 
 #include <gtest/gtest.h>
 
@@ -19,6 +19,9 @@ TEST(BodyBudget, GivesWhatIsLeftAndTakesItBack) {
     EXPECT_EQ(other.held(), 40);
   }
   EXPECT_EQ(budget.used(), 60);
+  one.give(20);
+  EXPECT_EQ(budget.used(), 40);
+  EXPECT_EQ(one.held(), 40);
   one.release();
   EXPECT_EQ(budget.used(), 0);
 }

@@ -47,7 +47,8 @@ class Agreeing final : public HttpHandler {
 TEST(HttpServer, DrainsWhileClientsCome) {
   std::atomic<std::int64_t> connections = 0;
   Agreeing handler;
-  HttpServer server(HttpLimits(), 4, connections);
+  BodyBudget bodies(1 << 20);
+  HttpServer server(HttpLimits(), 4, connections, bodies);
   const int port = server.listen("127.0.0.1:0", handler);
   server.start();
   std::atomic<int> answered = 0, wrong = 0;

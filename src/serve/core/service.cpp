@@ -69,6 +69,16 @@ std::string Service::caller_for(const Credentials& credentials, Role role, const
   }
 }
 
+void Service::identify(const Credentials& credentials) {
+  try {
+    access_.identify(credentials.authorization, credentials.certificate);
+  } catch (const Failure& failure) {
+    ++refused_callers_;
+    if (audit_ != nullptr) audit_->note_refusal({"unknown", "call", "", failure.what(), credentials.address});
+    throw;
+  }
+}
+
 void Service::require_role(const Credentials& credentials, Role role, const std::string& model) {
   caller_for(credentials, role, model);
 }

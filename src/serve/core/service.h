@@ -75,6 +75,8 @@ class Service {
   // Throws Failure(unsupported) where shared memory is off.
   CallersRegions shared_memory(const Credentials& credentials);
   std::string metrics(const Credentials& credentials);
+  // Throws Failure(unauthenticated) for callers that nobody knows.
+  void identify(const Credentials& credentials);
   void require_role(const Credentials& credentials, Role role, const std::string& model = "");
   ServerCounters counters() const;
   // What the device computed in the last seconds. It is not checked who asks.

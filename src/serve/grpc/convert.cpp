@@ -124,6 +124,78 @@ void set(inference::StatisticDuration& message, const DurationSum& sum) {
   message.set_ns(sum.ns);
 }
 
+// An output's tensor, or null where the elements lie in shared memory, and the bytes of its elements.
+using RawOutputs = std::vector<std::pair<const Tensor*, std::int64_t>>;
+
+const RequestedOutput* in_region(const InferenceRequest& request, const std::string& name) {
+  const auto wish = std::ranges::find(request.outputs, name, &RequestedOutput::name);
+  return wish != request.outputs.end() && wish->region ? &*wish : nullptr;
+}
+
+RawOutputs raw_outputs(const InferenceResponse& response, const InferenceRequest& request) {
+  RawOutputs outputs;
+  for (const OutputTensor& output : response.outputs) {
+    if (in_region(request, output.name) != nullptr) outputs.emplace_back(nullptr, 0);
+    else outputs.emplace_back(&output.tensor, encoded_bytes(output.tensor));
+  }
+  return outputs;
+}
+
+// A ModelInferResponse without the elements.
+std::string header_of(const InferenceResponse& response, const InferenceRequest& request) {
+  inference::ModelInferResponse message;
+  message.set_model_name(response.model);
+  message.set_model_version(response.version);
+  message.set_id(response.id);
+  for (const OutputTensor& output : response.outputs) {
+    auto& tensor = *message.add_outputs();
+    tensor.set_name(output.name);
+    tensor.set_datatype(std::string(datatype_name(output.tensor.dtype())));
+    for (const std::int64_t size : output.tensor.shape()) tensor.add_shape(size);
+    const RequestedOutput* const wish = in_region(request, output.name);
+    if (wish == nullptr) continue;
+    auto& parameters = *tensor.mutable_parameters();
+    parameters["shared_memory_region"].set_string_param(wish->region->region);
+    parameters["shared_memory_byte_size"].set_int64_param(wish->region->byte_size);
+    if (wish->region->offset != 0) parameters["shared_memory_offset"].set_int64_param(wish->region->offset);
+  }
+  return message.SerializeAsString();
+}
+
+// The tag and length of a field of bytes (https://protobuf.dev/programming-guides/encoding/).
+void append_length(int field, std::int64_t length, std::string& bytes) {
+  constexpr std::uint64_t kLengthDelimited = 2;
+  for (std::uint64_t number :
+       {static_cast<std::uint64_t>(field) << 3 | kLengthDelimited, static_cast<std::uint64_t>(length)}) {
+    for (; number > 127; number >>= 7) bytes += static_cast<char>((number & 127) | 128);
+    bytes += static_cast<char>(number);
+  }
+}
+
+std::int64_t answer_bytes(const std::string& header, const RawOutputs& outputs) {
+  constexpr std::int64_t kMostBytes = INT32_MAX - (1 << 20);
+  auto bytes = static_cast<std::int64_t>(header.size());
+  for (const auto& [tensor, length] : outputs) {
+    std::string before;
+    append_length(inference::ModelInferResponse::kRawOutputContentsFieldNumber, length, before);
+    bytes += static_cast<std::int64_t>(before.size()) + length;
+  }
+  if (bytes > kMostBytes)
+    throw Failure(Reason::too_large, fmt::format("the answer has {} bytes, and gRPC takes {} at most: ask for outputs "
+                                                 "in shared memory, or by HTTP",
+                                                 bytes, kMostBytes));
+  return bytes;
+}
+
+void append_answer(const std::string& header, const RawOutputs& outputs, std::string& bytes) {
+  bytes.reserve(bytes.size() + static_cast<std::size_t>(answer_bytes(header, outputs)));
+  bytes += header;
+  for (const auto& [tensor, length] : outputs) {
+    append_length(inference::ModelInferResponse::kRawOutputContentsFieldNumber, length, bytes);
+    if (tensor != nullptr) append_elements(*tensor, bytes);
+  }
+}
+
 }  // namespace
 
 InferenceRequest from_message(const inference::ModelInferRequest& message) {
@@ -162,27 +234,23 @@ InferenceRequest from_message(const inference::ModelInferRequest& message) {
 
 void to_message(const InferenceResponse& response, const InferenceRequest& request,
                 inference::ModelInferResponse& message) {
-  message.set_model_name(response.model);
-  message.set_model_version(response.version);
-  message.set_id(response.id);
-  for (const OutputTensor& output : response.outputs) {
-    auto& tensor = *message.add_outputs();
-    tensor.set_name(output.name);
-    tensor.set_datatype(std::string(datatype_name(output.tensor.dtype())));
-    for (const std::int64_t size : output.tensor.shape()) tensor.add_shape(size);
-    const auto wish = std::ranges::find(request.outputs, output.name, &RequestedOutput::name);
-    if (wish != request.outputs.end() && wish->region) {
-      auto& parameters = *tensor.mutable_parameters();
-      parameters["shared_memory_region"].set_string_param(wish->region->region);
-      parameters["shared_memory_byte_size"].set_int64_param(wish->region->byte_size);
-      if (wish->region->offset != 0) parameters["shared_memory_offset"].set_int64_param(wish->region->offset);
-      message.add_raw_output_contents();
-      continue;
-    }
-    std::string& bytes = *message.add_raw_output_contents();
-    bytes.reserve(static_cast<std::size_t>(encoded_bytes(output.tensor)));
-    append_elements(output.tensor, bytes);
-  }
+  if (!message.ParseFromString(encode_answer(response, request)))
+    throw Failure(Reason::internal, "the answer cannot be read again");
+}
+
+std::string encode_answer(const InferenceResponse& response, const InferenceRequest& request) {
+  std::string bytes;
+  append_answer(header_of(response, request), raw_outputs(response, request), bytes);
+  return bytes;
+}
+
+std::string encode_stream_answer(const InferenceResponse& response, const InferenceRequest& request) {
+  const std::string header = header_of(response, request);
+  const RawOutputs outputs = raw_outputs(response, request);
+  std::string bytes;
+  append_length(inference::ModelStreamInferResponse::kInferResponseFieldNumber, answer_bytes(header, outputs), bytes);
+  append_answer(header, outputs, bytes);
+  return bytes;
 }
 
 void to_message(const ModelInfo& info, const std::vector<std::string>& versions,

@@ -6,21 +6,23 @@
 #include <string>
 
 #include "serve/core/service.h"
+#include "serve/http/limits.h"
+#include "serve/limits/body_budget.h"
 
 namespace tessera::serve {
 
 struct GrpcOptions {
-  std::string address;                                   // "127.0.0.1:8001"; port 0: a free one
-  std::int64_t message_bytes = std::int64_t{256} << 20;  // of one request
-  std::int64_t memory_bytes = std::int64_t{1} << 30;     // of all connections together
-  std::string certificate, key, client_authorities;      // PEM files; "": without TLS. Read anew when they change.
+  std::string address;  // "127.0.0.1:8001"; port 0: a free one
+  HttpLimits limits;
+  std::string certificate, key, client_authorities;  // PEM files; "": without TLS. Read anew when they change.
   bool require_certificate = false;
 };
 
 class GrpcServer {
  public:
-  // Serves at once. Throws Error(io) where the address cannot be had.
-  GrpcServer(Service& service, const GrpcOptions& options);
+  // Serves at once. What calls hold counts in `bodies`, which like `service` must outlive it. Throws Error(io) where
+  // the address cannot be had.
+  GrpcServer(Service& service, const GrpcOptions& options, BodyBudget& bodies);
   ~GrpcServer();
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;

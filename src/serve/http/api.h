@@ -5,7 +5,7 @@
 
 #include "serve/core/service.h"
 #include "serve/http/message.h"
-#include "serve/http/task_queue.h"
+#include "serve/limits/task_queue.h"
 
 namespace tessera::serve {
 

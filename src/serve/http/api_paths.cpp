@@ -48,7 +48,8 @@ HttpResponse failure_response(const Failure& failure) {
   HttpResponse response;
   response.status = http_status(failure.reason());
   response.body = "{\"error\":" + json_text(failure.what()) + "}";
-  if (failure.reason() == Reason::unavailable || failure.reason() == Reason::rate_limited)
+  if (failure.reason() == Reason::unavailable || failure.reason() == Reason::exhausted ||
+      failure.reason() == Reason::rate_limited)
     response.headers.emplace_back("Retry-After",
                                   fmt::format("{}", std::max(1, static_cast<int>(failure.retry_after_s() + 0.999))));
   if (failure.reason() == Reason::unauthenticated) response.headers.emplace_back("WWW-Authenticate", "Bearer");

@@ -11,7 +11,7 @@
 
 #include "serve/core/service.h"
 #include "serve/http/body.h"
-#include "serve/http/body_budget.h"
+#include "serve/limits/body_budget.h"
 
 namespace tessera::serve {
 

@@ -46,11 +46,8 @@ struct HttpServer::State {
     std::string peer;
   };
 
-  State(const HttpLimits& limits, int thread_count, std::atomic<std::int64_t>& connections)
-      : shared{limits, BodyBudget(limits.all_bodies_bytes)},
-        open(connections),
-        context(thread_count),
-        thread_count(thread_count) {}
+  State(const HttpLimits& limits, int thread_count, std::atomic<std::int64_t>& connections, BodyBudget& bodies)
+      : shared{limits, bodies}, open(connections), context(thread_count), thread_count(thread_count) {}
 
   // With the mutex held. Closes the connection that has been idle the longest, of the peer alone if one is named.
   bool close_longest_idle(const Listener& listener, const std::string* peer) {
@@ -132,8 +129,9 @@ struct HttpServer::State {
   std::vector<std::thread> threads;
 };
 
-HttpServer::HttpServer(const HttpLimits& limits, int threads, std::atomic<std::int64_t>& connections)
-    : state_(std::make_unique<State>(limits, threads, connections)) {}
+HttpServer::HttpServer(const HttpLimits& limits, int threads, std::atomic<std::int64_t>& connections,
+                       BodyBudget& bodies)
+    : state_(std::make_unique<State>(limits, threads, connections, bodies)) {}
 
 HttpServer::~HttpServer() {
   state_->context.stop();

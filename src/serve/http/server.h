@@ -12,8 +12,8 @@ namespace tessera::serve {
 
 class HttpServer {
  public:
-  // Counts open connections in `connections`, which must outlive it.
-  HttpServer(const HttpLimits& limits, int threads, std::atomic<std::int64_t>& connections);
+  // Counts open connections in `connections`, and what they hold in `bodies`; both must outlive it.
+  HttpServer(const HttpLimits& limits, int threads, std::atomic<std::int64_t>& connections, BodyBudget& bodies);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

@@ -14,7 +14,7 @@ namespace tessera::serve {
 // What the connections of a server share.
 struct HttpShared {
   HttpLimits limits;
-  BodyBudget bodies;
+  BodyBudget& bodies;
   std::atomic<bool> draining{false};
 };
 

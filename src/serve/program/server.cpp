@@ -86,7 +86,8 @@ struct Server::State {
                 tracer.get()),
         api(service, {options.limits.body_bytes, options.hosts, is_on_loopback(options), options.origins}),
         metrics_handler(api),
-        http(options.limits, options.threads, service.connections) {}
+        bodies(options.limits.all_bodies_bytes),
+        http(options.limits, options.threads, service.connections, bodies) {}
 
   int listen_http(const std::string& address, HttpHandler& handler) {
     return address == kOff ? 0 : http.listen(address, handler, options.tls);
@@ -94,10 +95,11 @@ struct Server::State {
 
   void start_grpc() {
     if (options.grpc == kOff) return;
-    grpc = std::make_unique<GrpcServer>(
-        service,
-        GrpcOptions{options.grpc, options.limits.body_bytes, options.limits.all_bodies_bytes, options.tls.certificate,
-                    options.tls.key, options.tls.client_authorities, options.tls.require_certificate});
+    grpc =
+        std::make_unique<GrpcServer>(service,
+                                     GrpcOptions{options.grpc, options.limits, options.tls.certificate, options.tls.key,
+                                                 options.tls.client_authorities, options.tls.require_certificate},
+                                     bodies);
     ports.grpc = grpc->port();
   }
 
@@ -110,6 +112,7 @@ struct Server::State {
   Service service;
   HttpApi api;
   MetricsHandler metrics_handler;
+  BodyBudget bodies;  // of both fronts
   HttpServer http;
   std::unique_ptr<GrpcServer> grpc;
   ServerPorts ports;

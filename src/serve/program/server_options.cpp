@@ -73,6 +73,8 @@ void read_limits(io::TomlTable table, const std::string& where, HttpLimits& limi
   limits.connections_per_peer =
       whole("connections_per_peer",
             std::min(limits.connections_per_peer, std::max<std::int64_t>(limits.connections / 2, 1)), 1);
+  limits.streams_per_connection = whole("streams_per_connection", limits.streams_per_connection, 1);
+  limits.stream_answer_bytes = whole("stream_answers_mib", limits.stream_answer_bytes >> 20, 1) << 20;
   limits.header_seconds = seconds("header_seconds", limits.header_seconds);
   limits.idle_seconds = seconds("idle_seconds", limits.idle_seconds);
   limits.stall_seconds = seconds("stall_seconds", limits.stall_seconds);

@@ -51,7 +51,7 @@ std::string decode_content(std::string_view coding, std::string_view body, std::
                            const std::function<bool(std::int64_t)>& take) {
   const auto claim = [&](std::size_t bytes) {
     if (take && !take(static_cast<std::int64_t>(bytes)))
-      throw Failure(Reason::unavailable, "the server holds too many bodies", 1);
+      throw Failure(Reason::exhausted, "the server holds too many bodies and answers", 1);
   };
   if (coding == "identity" || coding.empty()) {
     claim(body.size());

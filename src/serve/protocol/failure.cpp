@@ -28,6 +28,7 @@ int http_status(Reason reason) {
       return 429;
     case Reason::cancelled:
       return 499;
+    case Reason::exhausted:
     case Reason::unavailable:
       return 503;
     case Reason::deadline_exceeded:

@@ -17,6 +17,7 @@ enum class Reason {
   unsupported_media,  // a content type that the address does not take
   rate_limited,       // more requests than the caller's key allows
   cancelled,          // the client went away
+  exhausted,          // the bytes that all requests and answers may hold are used up
   unavailable,        // queue full, draining, or the deadline cannot be met: worth trying again later
   deadline_exceeded,  // the deadline passed while the request waited or computed
   internal,
@@ -29,7 +30,7 @@ class Failure : public std::runtime_error {
       : std::runtime_error(message), reason_(reason), retry_after_s_(retry_after_s) {}
 
   Reason reason() const { return reason_; }
-  // For unavailable and rate_limited: when it is worth trying again; 0: unknown.
+  // For unavailable, exhausted and rate_limited: when it is worth trying again; 0: unknown.
   double retry_after_s() const { return retry_after_s_; }
 
  private:

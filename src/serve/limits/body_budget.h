@@ -1,4 +1,4 @@
-// The bytes of bodies and answers that all connections of a server hold together.
+// The bytes of bodies, messages and answers that all connections of a server hold together, over HTTP and gRPC.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,8 @@ class BodyBudget {
   std::list<Lease*> transfers_;
 };
 
-// What one connection holds of the budget, which must outlive it. take() and release() are thread-safe; the others are
-// for the connection's own strand.
+// What one connection, or one call of gRPC, holds of the budget, which must outlive it. take(), give() and release()
+// are thread-safe; the others are for one thread at a time, which a strand or a mutex of the owner's sees to.
 class BodyBudget::Lease {
  public:
   explicit Lease(BodyBudget& budget) : budget_(budget) {}
@@ -44,6 +44,8 @@ class BodyBudget::Lease {
   std::int64_t held() const { return held_.load(); }
   // Takes so many bytes more, and returns whether they were left.
   bool take(std::int64_t bytes);
+  // Gives so many bytes back, of those that are held.
+  void give(std::int64_t bytes);
   // Gives everything back.
   void release();
 

@@ -1,4 +1,4 @@
-#include "serve/http/body_budget.h"
+#include "serve/limits/body_budget.h"
 
 #include <utility>
 
@@ -38,6 +38,11 @@ bool BodyBudget::Lease::take(std::int64_t bytes) {
   }
   held_.fetch_add(bytes);
   return true;
+}
+
+void BodyBudget::Lease::give(std::int64_t bytes) {
+  held_.fetch_sub(bytes);
+  budget_.used_.fetch_sub(bytes);
 }
 
 void BodyBudget::Lease::release() {

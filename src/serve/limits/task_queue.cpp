@@ -1,4 +1,4 @@
-#include "serve/http/task_queue.h"
+#include "serve/limits/task_queue.h"
 
 #include <utility>
 

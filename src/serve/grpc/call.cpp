@@ -1,0 +1,177 @@
+#include "serve/grpc/call.h"
+
+#include <grpc/grpc.h>
+#include <grpc/grpc_security_constants.h>
+#include <grpcpp/security/auth_context.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "serve/core/log.h"
+
+namespace tessera::serve {
+namespace {
+
+constexpr std::chrono::milliseconds kRetry{10};       // between two tries to take bytes
+constexpr std::int64_t kMostWait_ns = 2'000'000'000;  // for bytes of the budget
+
+std::int64_t ns_of(double seconds) {
+  return static_cast<std::int64_t>(seconds * 1e9);
+}
+
+}  // namespace
+
+void OpenCalls::add(GrpcCall& call) {
+  static std::atomic<std::uint64_t> numbers{0};
+  call.number_ = ++numbers;
+  const std::lock_guard lock(mutex_);
+  calls_.emplace(call.number_, &call);
+  if (is_ended_) call.end();
+}
+
+void OpenCalls::remove(GrpcCall& call) {
+  const std::lock_guard lock(mutex_);
+  calls_.erase(call.number_);
+}
+
+// gRPC calls no reactor from within its own functions, so that the mutex may be held.
+void OpenCalls::end() {
+  const std::lock_guard lock(mutex_);
+  is_ended_ = true;
+  for (const auto& [number, call] : calls_) call->end();
+}
+
+void OpenCalls::tick() {
+  const std::int64_t now = now_ns();
+  const std::lock_guard lock(mutex_);
+  for (const auto& [number, call] : calls_) {
+    if (call->expiry_ns_ > now) {
+      call->tick();
+      continue;
+    }
+    call->never_expire();
+    call->break_off(call->why_late_.load());
+  }
+}
+
+void OpenCalls::break_off(std::uint64_t number, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = calls_.find(number); found != calls_.end()) found->second->break_off(why);
+}
+
+GrpcCall::GrpcCall(GrpcShared& shared, Context& context)
+    : shared_(shared),
+      context_(context),
+      peer_(parse_peer(context.peer())),
+      credentials_(credentials_of(context, peer_)),
+      lease_(shared.bodies) {}
+
+void GrpcCall::start() {
+  ++shared_.service.grpc_requests;
+  shared_.connections.begin_call(peer_);
+  begin();
+  shared_.calls->add(*this);
+}
+
+void GrpcCall::OnDone() {
+  shared_.calls->remove(*this);
+  shared_.connections.end_call(peer_);
+  delete this;
+}
+
+void GrpcCall::expire_after(double seconds, const char* why) {
+  why_late_ = why;
+  expiry_ns_ = now_ns() + ns_of(seconds);
+}
+
+void GrpcCall::expect_read(std::int64_t bytes) {
+  const double seconds = shared_.limits.stall_seconds + static_cast<double>(bytes) / shared_.limits.bytes_per_second;
+  expire_after(std::min(seconds, shared_.limits.transfer_seconds), "the answers were not read in time");
+}
+
+void GrpcCall::claim(std::int64_t bytes, std::function<void(bool)> then) {
+  try_claim(bytes, then, now_ns() + kMostWait_ns);
+}
+
+void GrpcCall::try_claim(std::int64_t bytes, const std::function<void(bool)>& then, std::int64_t until_ns) {
+  if (lease_.take(bytes)) return then(true);
+  if (now_ns() > until_ns || bytes > shared_.bodies.limit() || is_cancelled()) return then(false);
+  shared_.bodies.abandon_slowest();
+  alarm_ = std::make_unique<grpc::Alarm>();  // what this may be called by lives as long as its function
+  alarm_->Set(std::chrono::system_clock::now() + kRetry,
+              [this, bytes, then, until_ns](bool) { try_claim(bytes, then, until_ns); });
+}
+
+void GrpcCall::abandon_when_slow() {
+  lease_.begin_transfer([calls = shared_.calls, number = number_] {
+    calls->break_off(number, "the server holds too many answers, and this one was read too slowly");
+  });
+}
+
+void GrpcCall::finish(const grpc::Status& status) {
+  never_expire();
+  Finish(status);
+}
+
+// The client gets the reason as the call's status, though answers before it may be unread.
+void GrpcCall::break_off(const std::string& why) {
+  grpc_call_cancel_with_status(context_.c_call(), GRPC_STATUS_RESOURCE_EXHAUSTED, why.c_str(), nullptr);
+}
+
+Failure out_of_bytes() {
+  return {Reason::exhausted, "the server holds too many messages and answers", 1};
+}
+
+Credentials credentials_of(const grpc::CallbackServerContext& context, const PeerAddress& peer) {
+  Credentials credentials;
+  const auto& metadata = context.client_metadata();
+  const auto take = [&](const char* key, std::string& value) {
+    const auto found = metadata.find(key);
+    if (found != metadata.end()) value.assign(found->second.data(), found->second.size());
+  };
+  take("authorization", credentials.authorization);
+  take("traceparent", credentials.traceparent);
+  take("tracestate", credentials.tracestate);
+  const auto authenticated = context.auth_context();
+  if (authenticated && authenticated->IsPeerAuthenticated()) {
+    const auto names = authenticated->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+    if (names.size() == 1) credentials.certificate.assign(names[0].data(), names[0].size());
+  }
+  credentials.address = peer.ip;
+  return credentials;
+}
+
+grpc::Status status_of(const Failure& failure) {
+  const auto code = [&] {
+    switch (failure.reason()) {
+      case Reason::bad_request:
+      case Reason::too_large:
+      case Reason::unsupported_media:
+        return grpc::StatusCode::INVALID_ARGUMENT;
+      case Reason::unauthenticated:
+        return grpc::StatusCode::UNAUTHENTICATED;
+      case Reason::forbidden:
+        return grpc::StatusCode::PERMISSION_DENIED;
+      case Reason::not_found:
+        return grpc::StatusCode::NOT_FOUND;
+      case Reason::method:
+      case Reason::unsupported:
+        return grpc::StatusCode::UNIMPLEMENTED;
+      case Reason::rate_limited:
+      case Reason::exhausted:
+        return grpc::StatusCode::RESOURCE_EXHAUSTED;
+      case Reason::cancelled:
+        return grpc::StatusCode::CANCELLED;
+      case Reason::unavailable:
+        return grpc::StatusCode::UNAVAILABLE;
+      case Reason::deadline_exceeded:
+        return grpc::StatusCode::DEADLINE_EXCEEDED;
+      case Reason::internal:
+        return grpc::StatusCode::INTERNAL;
+    }
+    return grpc::StatusCode::INTERNAL;
+  };
+  return {code(), failure.what()};
+}
+
+}  // namespace tessera::serve
