@@ -42,8 +42,8 @@ Isa limit_by_environment(Isa detected) {
   return detected;
 }
 
-// Whether there are tile registers, and the system saves them: Linux must be asked to, once a process ("Using XSTATE
-// features in user space applications").
+// Whether there are tile registers and the system saves them. Linux must be asked for that once in each process ("Using
+// XSTATE features in user space applications").
 bool may_use_amx() {
 #if defined(__x86_64__) && defined(__linux__)
   constexpr unsigned kBf16 = 1U << 22, kTile = 1U << 24, kInt8 = 1U << 25, kAll = kBf16 | kTile | kInt8;
@@ -62,7 +62,7 @@ int cores_by_affinity() {
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
-// Quota of one cgroup v2 folder in cores, or infinity when there is none.
+// The CPU quota of one cgroup v2 folder in cores, or infinity if there is none.
 double quota_of(const std::string& folder) {
   std::ifstream file(folder + "/cpu.max");
   std::string quota;
@@ -71,7 +71,7 @@ double quota_of(const std::string& folder) {
   return std::strtod(quota.c_str(), nullptr) / period;
 }
 
-// Folders of this process's cgroup (v2) and of all that contain it: the tightest of their limits binds.
+// The folders of this process's cgroup (v2) and of all that contain it; the tightest of their limits applies.
 std::vector<std::string> cgroup_folders() {
   std::vector<std::string> folders{"/sys/fs/cgroup"};
   std::ifstream self("/proc/self/cgroup");
@@ -109,7 +109,7 @@ bool has_hypervisor() {
 #endif
 }
 
-// The number of processors in a list as the system writes it: "0-3,8" is 5. 0 when it is none.
+// The number of processors in a list as the system writes it ("0-3,8" is 5), or 0 if the text is no such list.
 int count_of_list(const std::filesystem::path& path) {
   std::ifstream file(path);
   int count = 0;
@@ -146,7 +146,8 @@ CpuInfo read_cpu_info() {
 }  // namespace
 
 const CpuCache& CpuInfo::own_cache() const {
-  // A machine of one core sees a third level as its own, which the host's other machines use as well.
+  // A virtual machine of one core sees the third-level cache as its own, although the host's other machines use it as
+  // well.
   const auto shared =
       std::ranges::find_if(caches, [](const CpuCache& cache) { return cache.cores > 1 || cache.level > 2; });
   return shared == caches.begin() ? *shared : *(shared - 1);

@@ -35,7 +35,7 @@ int exit_code(ErrorKind kind) {
 
 namespace {
 
-// What a file calls its parts goes into messages: nothing of it may move a terminal's cursor or fill the screen.
+// Names from a file appear in messages: they must neither move a terminal's cursor nor fill the screen.
 constexpr std::size_t kMostMessageBytes = 16'384, kMostPlaceBytes = 500;
 
 }  // namespace

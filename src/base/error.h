@@ -13,7 +13,7 @@ namespace tessera {
 
 namespace base {
 
-// An argument of a message as it is printed: no text takes more than this, whatever a file calls its parts.
+// The longest text that an argument of a message may become, however long the names in a file are.
 inline constexpr std::size_t kMostArgumentBytes = 500;
 
 template <typename T>
@@ -31,7 +31,7 @@ template <typename... Args>
   }(base::message_argument(args)...));
 }
 
-// Throws unless the condition holds: a check of the user's input.
+// Throws Error(kind) unless the condition holds. For checks of the user's input.
 template <typename... Args>
 void require(bool condition, ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
   if (!condition) [[unlikely]]

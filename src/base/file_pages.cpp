@@ -22,7 +22,7 @@ Mappings& mappings() {
   return all;
 }
 
-// The end of the mapping that the address lies in, or 0. With the mutex held.
+// The end of the mapping that the address lies in, or 0 if it lies in none. Called with the mutex held.
 std::uintptr_t end_of_mapping(std::uintptr_t address) {
   auto found = mappings().ends.upper_bound(address);
   if (found == mappings().ends.begin()) return 0;
@@ -52,7 +52,7 @@ void release_file_pages(const void* data, std::size_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   const std::uintptr_t begin = (address + kPage - 1) / kPage * kPage, end = (address + bytes) / kPage * kPage;
   if (begin >= end) return;
-  // The lock is held, so that the mapping cannot be replaced by other memory in between.
+  // The lock is held meanwhile, so that no other memory can take the mapping's place.
   std::lock_guard lock(mappings().mutex);
   if (address + bytes <= end_of_mapping(address)) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }

@@ -48,11 +48,11 @@ void send_log(LogLevel level, const std::string& message) noexcept try {
   try {
     current_handler()(level, printed);
   } catch (...) {
-    // A message is no reason to end a run.
+    // A handler's exception must not end a run.
   }
   in_handler = false;
 } catch (...) {
-  // No memory for the text: the message is lost, what it is about goes on.
+  // There is no memory for the text: the message is lost, and the work that it is about goes on.
 }
 
 }  // namespace base

@@ -13,10 +13,10 @@ namespace tessera {
 
 namespace base {
 
-// Whether anybody listens. Cheap.
+// Whether a handler is set. Cheap.
 bool has_log_handler();
-// Calls the handler with the message, in which whatever is not safe to print is escaped; never throws. A message that a
-// handler causes is dropped.
+// Calls the handler with the message, in which characters that are not safe to print are escaped. Never throws. A
+// message sent from within a handler is dropped.
 void send_log(LogLevel level, const std::string& message) noexcept;
 
 template <typename... Args>
@@ -29,8 +29,8 @@ void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
 
 }  // namespace base
 
-// Reports what is wrong but no error: a sentence that says what was found and what is done about it. Formats only when
-// somebody listens.
+// Reports something that is wrong but no error, in a sentence that says what was found and what is done about it.
+// Formats the message only if a handler is set.
 template <typename... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
   base::log(LogLevel::warning, format, std::forward<Args>(args)...);

@@ -1,4 +1,4 @@
-// What users meet when there is no more memory: an Error, as for every limit.
+// Reports failed allocations as an Error, like every other limit.
 #pragma once
 
 #include <new>
@@ -8,8 +8,8 @@
 
 namespace tessera::base {
 
-// Calls the body and returns what it returns. std::bad_alloc, and the std::length_error of a container that cannot be
-// so large, leave as Error(over_budget).
+// Calls the body and returns its result. Turns std::bad_alloc, and the std::length_error of a container that cannot be
+// so large, into Error(over_budget).
 template <typename Body>
 decltype(auto) with_memory_errors(const Body& body) {
   try {

@@ -7,7 +7,7 @@
 
 namespace tessera::base {
 
-// getrusage also counts what the process had as a copy of its parent, before it became this program.
+// Not getrusage, which also counts memory of the parent's copy that the process was before it became this program.
 std::int64_t peak_rss_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

@@ -1,4 +1,5 @@
-// Memory that nobody may touch for now: the address sanitizer reports whoever does. Nothing in other builds.
+// Marks memory that must not be touched for now, so that the address sanitizer reports any access to it. Does nothing
+// in other builds.
 #pragma once
 
 #include <cstddef>

@@ -30,12 +30,12 @@ std::shared_ptr<void> allocate(DType type, std::int64_t elements, std::int64_t b
   const bool large = size >= kHugePage;
   const int failed = posix_memalign(&data, large ? kHugePage : kAlignment, size);
   require(failed == 0, ErrorKind::over_budget, "cannot allocate {} bytes for a tensor", bytes);
-  // The first touch of ordinary pages costs about four times as much.
+  // The first access to ordinary pages costs about four times as much.
   if (large) madvise(data, size / kHugePage * kHugePage, MADV_HUGEPAGE);
   return std::shared_ptr<void>(data, std::free);
 }
 
-// Computes the elements of a deferred tensor and keeps them once they were read.
+// The elements of a deferred tensor: computed when they are first read, and kept.
 class DeferredElements {
  public:
   explicit DeferredElements(std::function<void(void*)> fill) : fill_(std::move(fill)) {}
@@ -60,7 +60,7 @@ class DeferredElements {
   Tensor elements_;
 };
 
-// What owns a deferred tensor.
+// The object that computes a deferred tensor's elements, which owns its storage.
 DeferredElements& elements_of(const std::shared_ptr<const void>& owner) {
   return *static_cast<DeferredElements*>(const_cast<void*>(owner.get()));
 }
@@ -72,8 +72,8 @@ std::string to_string(const Shape& shape) {
 }
 
 std::int64_t element_count(const Shape& shape) {
-  // A zero anywhere makes the product zero, whatever the other dimensions are; negatives are refused first. Every
-  // tensor comes here: the shape becomes text for a message alone.
+  // A zero anywhere makes the product zero, whatever the other dimensions are; negative ones are refused first. The
+  // shape is formatted only for an error message, because this runs for every tensor.
   bool empty = false;
   for (std::int64_t dim : shape) {
     if (dim < 0) fail(ErrorKind::invalid_argument, "negative dimension {} in shape {}", dim, to_string(shape));
@@ -189,7 +189,7 @@ bool identical(const Tensor& a, const Tensor& b) {
   if (a.elements() == 0) return true;
   if (a.dtype() == DType::string)
     return std::equal(a.data<std::string>(), a.data<std::string>() + a.elements(), b.data<std::string>());
-  // Of a last byte that is not filled, the rest means nothing.
+  // If the elements end within a byte, its other bits mean nothing and are not compared.
   const int used_bits = static_cast<int>(a.elements() * bits_of(a.dtype()) % 8);
   const std::size_t whole_bytes = static_cast<std::size_t>(a.bytes()) - (used_bits != 0 ? 1 : 0);
   const auto *left = static_cast<const std::uint8_t*>(a.raw()), *right = static_cast<const std::uint8_t*>(b.raw());

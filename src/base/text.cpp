@@ -13,7 +13,8 @@ bool continues(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
 }
 
-// The character at the start of `text` and its length in bytes; length 0 where that is no UTF-8 (RFC 3629).
+// The character at the start of `text` and its length in bytes; length 0 if the text does not start with valid UTF-8
+// (RFC 3629).
 struct Character {
   std::uint32_t code = 0;
   std::size_t bytes = 0;
@@ -36,7 +37,7 @@ Character first_character(std::string_view text) {
 
 bool is_harmless(std::uint32_t code) {
   if (code < 0x20 || (code >= 0x7F && code < 0xA0)) return false;  // C0, DEL, C1
-  if (code >= 0x200E && code <= 0x200F) return false;              // marks of direction
+  if (code >= 0x200E && code <= 0x200F) return false;              // direction marks
   if ((code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069))
     return false;  // separators, embeddings, overrides
   return code != 0x061C && code != 0xFEFF;

@@ -1,4 +1,4 @@
-// Text that comes from files, as people may see it.
+// Prepares text from files for messages.
 #pragma once
 
 #include <string>
@@ -6,13 +6,13 @@
 
 namespace tessera::base {
 
-// A name as messages show it: of one longer than 100 bytes the two ends, cut between characters.
+// A name as messages show it: if it is longer than 100 bytes, only its two ends, cut between characters.
 std::string shown(std::string_view name);
-// The same with another length.
+// As shown(), with a limit of `most_bytes` instead of 100.
 std::string shortened(std::string_view text, std::size_t most_bytes);
 
-// With control characters (terminal escapes among them), marks that turn the direction of text, and bytes that are no
-// UTF-8 written as \x1B and \u202E; what is left is harmless on a terminal and in one line.
+// The text with control characters (among them terminal escapes), marks that change the text's direction, and invalid
+// UTF-8 replaced by escapes such as \x1B and \u202E, so that it is harmless on a terminal and takes one line.
 std::string printable(std::string_view text);
 
 }  // namespace tessera::base

@@ -16,7 +16,7 @@ bool takes(const backends::KernelEntry& entry, const ops::NodeView& view) {
   return entry.reject == nullptr || entry.reject(view).empty();
 }
 
-// Why the kernel is passed over where nothing was measured, or "".
+// Why the kernel is passed over when there are no measurements, or "".
 std::string reason_against(const backends::KernelEntry& entry, const ops::NodeView& view) {
   std::string reason = entry.reject != nullptr ? entry.reject(view) : std::string();
   return reason.empty() && entry.avoid != nullptr ? entry.avoid(view) : reason;
@@ -47,7 +47,7 @@ KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& 
     }
     choice.rejected.push_back(std::string(entry->name).append(": ").append(reason));
   }
-  // A slow kernel is better than none.
+  // No kernel is expected to be fast: the first one that accepts the node is taken.
   const auto slow = std::ranges::find_if(entries, [&](const auto* entry) { return takes(*entry, view); });
   if (slow != entries.end()) {
     choice.entry = *slow;
@@ -75,12 +75,12 @@ bool accepts(const backends::Device& device, const ops::NodeView& view) {
 
 namespace {
 
-// Calls body with the node as kernels see it; `otherwise` when a type is not concrete.
+// Returns the body's result for the node as kernels see it, or `otherwise` if a type is not concrete.
 template <typename Body>
 auto with_view(const ir::Graph& graph, const ir::Node& node,
                decltype(std::declval<Body>()(std::declval<const ops::NodeView&>())) otherwise, Body body) {
   ops::NodeOperands operands(graph, node);
-  // Kernels ask about output 0; a node of a file may have none.
+  // Kernels ask for the type of output 0; a node from a file may have no outputs.
   if (operands.outputs.empty()) operands.outputs.emplace_back();
   return operands.are_concrete(node) ? body(operands.view(node)) : otherwise;
 }

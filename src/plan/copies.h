@@ -1,13 +1,13 @@
-// What steps on the host have to wait for in a plan that also has steps on a device, and which of these can be
-// recorded.
+// Plans with steps on a device as well as on the host: finds the copies that host steps have to wait for, and the steps
+// that can be recorded.
 #pragma once
 
 #include "plan/plan.h"
 
 namespace tessera::plan {
 
-// Sets Step::awaited and Step::is_awaited. Slots have their places in the arenas. Work on the device is in order, so a
-// step waits for the last copy alone that it conflicts with.
+// Sets Step::awaited and Step::is_awaited. Expects that slots have their places in the arenas. Work on the device is
+// done in order, so a step only waits for the last copy that it conflicts with.
 void find_waits(Plan& plan);
 
 // Sets Plan::first_recordable and end_recordable.

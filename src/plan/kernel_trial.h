@@ -1,4 +1,4 @@
-// A kernel on one node outside any plan, with operands of its own: to time it, or to count what it does.
+// Runs a kernel on one node outside any plan, with operands of its own: to time it, or to count its operations.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,13 @@ namespace tessera::plan {
 
 class KernelTrial {
  public:
-  // Makes the kernel. `inputs`: one an input of the view, empty for an absent one, of the view's types, which are
-  // concrete. The view's node and all else given by reference outlive the trial. Throws what making the kernel throws,
-  // and Error(over_budget).
+  // Makes the kernel. `inputs` has one value per input of the view, empty for an absent one, with the view's types,
+  // which must be concrete. The view's node and everything else given by reference must outlive the trial. Throws the
+  // errors of the kernel's factory, and Error(over_budget).
   KernelTrial(const backends::KernelEntry& entry, const ops::NodeView& view, std::vector<Value> inputs,
               backends::WeightStore& weights, const backends::ExecutionResources& resources);
 
-  // Overwrites outputs(). Throws what the kernel throws.
+  // Computes outputs() anew, in the same memory. Throws the errors of the kernel.
   void run();
   const std::vector<Value>& outputs() const { return outputs_; }
 

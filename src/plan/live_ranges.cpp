@@ -5,7 +5,7 @@
 namespace tessera::plan {
 namespace {
 
-// The slot whose storage this one shows.
+// The slot whose storage this one is a view of, or the slot itself.
 std::size_t root_of(const Plan& plan, std::int32_t slot) {
   const Slot& found = plan.slots[static_cast<std::size_t>(slot)];
   return static_cast<std::size_t>(found.place == Place::alias ? found.source : slot);

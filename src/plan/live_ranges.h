@@ -14,9 +14,9 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-// The ranges of the host's arena whose contents a run still needs when `step` is the next to begin: values of former
-// steps that this step or a later one reads, or that are outputs or updates. In ascending order, apart from each other.
-// All other bytes may be lost between the two steps.
+// The ranges of the host's arena whose contents a run still needs when `step` is the next to begin: values of earlier
+// steps that this step or a later one reads, or that are outputs or updates of variables. The ranges are in ascending
+// order and disjoint. The rest of the arena may lose its contents at that point.
 std::vector<ByteRange> live_ranges(const Plan& plan, std::size_t step);
 
 }  // namespace tessera::plan

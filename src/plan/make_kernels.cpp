@@ -14,7 +14,7 @@
 namespace tessera::plan {
 namespace {
 
-// Notes which packings a kernel asks for while it is made.
+// Passes on to another store, and notes which packings a kernel asks for while it is made.
 class NotingStore final : public backends::WeightStore {
  public:
   NotingStore(backends::WeightStore& store, std::vector<UsedPacking>& used, const PlanOptions& options)
@@ -39,13 +39,13 @@ void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& 
   KernelChoice choice = choose_kernel(device, view, measured);
   step.entry = choice.entry;
   step.rejected = std::move(choice.rejected);
-  NotingStore noting(weights, step.packings, options);  // no kernel keeps the store that it is made with
+  NotingStore noting(weights, step.packings, options);  // kernels do not keep the store that they are made with
   step.kernel = device.make_kernel(*choice.entry, view, noting);
   step.scratch_bytes = step.kernel->scratch_bytes();
   step.cost = ops::cost_of(view);
 }
 
-// What went wrong, or nothing.
+// Makes the step's kernel. Returns the error, or nothing if it succeeded.
 std::optional<Error> try_to_make(Step& step, const ops::NodeView& view, const backends::Device& device,
                                  backends::WeightStore& weights, const MeasuredKernels* measured,
                                  const PlanOptions& options) {
@@ -57,7 +57,7 @@ std::optional<Error> try_to_make(Step& step, const ops::NodeView& view, const ba
   }
 }
 
-// Most bytes of constants first: what takes long is not begun last.
+// The steps with the most bytes of constants first, so that the longest tasks do not begin last.
 std::vector<std::size_t> by_work(const std::vector<StepOperands>& operands) {
   std::vector<std::int64_t> bytes;
   for (const StepOperands& each : operands) {
@@ -92,7 +92,7 @@ void make_kernels(Plan& plan, const std::vector<StepOperands>& operands, const b
   std::vector<std::optional<Error>> errors(operands.size());
   const std::vector<std::size_t> order = by_work(operands);
   std::vector<MeasuredKernels> measured;
-  // Kernels of other devices run behind a queue, where timing single ones says little.
+  // Kernels of other devices run behind a queue, where the time of a single one says little.
   if (options.tuner != nullptr && device.is_host())
     measured = options.tuner->choose(
         plan, operands, device, weights,
@@ -113,7 +113,7 @@ void make_kernels(Plan& plan, const std::vector<StepOperands>& operands, const b
   const auto count = static_cast<std::int64_t>(operands.size());
   if (options.pool != nullptr) options.pool->parallel_for(count, 1, options.max_threads, make);
   else make(0, count);
-  options.check_stop();  // rather than what a kernel that was stopped reports
+  options.check_stop();  // before reporting the error of a kernel that was stopped
   report(plan, operands, errors, device);
 }
 

@@ -67,7 +67,8 @@ class Planner {
  private:
   ir::Graph& graph() { return plan_->graph; }
   Slot& slot(std::int32_t index) { return plan_->slots[static_cast<std::size_t>(index)]; }
-  // The slot that holds the value in this space, which a copy step fills if the value is made in the other one.
+  // The slot that holds the value in this memory space. If the value is made in the other one, a copy step fills the
+  // slot.
   std::int32_t slot_in(MemorySpace space, ir::ValueId id) {
     if (!id.valid()) return -1;
     const std::int32_t made = slot_of_[static_cast<std::size_t>(id.index)];
@@ -90,7 +91,7 @@ class Planner {
     return static_cast<std::int32_t>(plan_->slots.size() - 1);
   }
 
-  // Constants are copied once a program, by no step.
+  // Constants have a copied slot but no copy step: they are copied once per program.
   std::int32_t add_copy(std::int32_t from, MemorySpace space) {
     const auto index = static_cast<std::int32_t>(plan_->slots.size());
     Slot added = slot(from);
@@ -124,8 +125,8 @@ class Planner {
     return on_device ? MemorySpace::device : MemorySpace::host;
   }
 
-  // On the device where it takes the node, else on its host fallback. Inputs that the device needs are copied before
-  // anything else, so that what follows them can be recorded.
+  // Places each node on the device if that takes it, else on the host fallback. Copies the inputs that the device needs
+  // before anything else, so that the steps behind them can be recorded.
   void place_nodes() {
     std::int32_t nodes = 0;
     for (const ir::NodeId id : graph().order()) nodes = std::max(nodes, id.index + 1);
@@ -147,7 +148,7 @@ class Planner {
     for (const ir::Variable& variable : graph().variables()) copy_if_needed(variable.read);
   }
 
-  // What leaves the graph is host memory.
+  // Outputs and updates of variables are host memory.
   void copy_results() {
     for (const ir::ValueId id : graph().outputs()) slot_in(MemorySpace::host, id);
     for (const ir::Variable& variable : graph().variables()) slot_in(MemorySpace::host, variable.update);
@@ -162,7 +163,7 @@ class Planner {
     }
   }
 
-  // Where nobody asks for what a node gives, its kernel need not know how to give nothing.
+  // Whether any output of the node is used. A node without one gets no step, so kernels need not support that case.
   bool is_wanted(ir::NodeId id) {
     return std::ranges::any_of(graph().node(id).outputs, [](ir::ValueId output) { return output.valid(); });
   }
@@ -202,7 +203,7 @@ class Planner {
     bool inputs_known = true;
     for (std::int32_t input : step.inputs) {
       input_types.push_back(input >= 0 ? concrete_type(slot(input).type) : ops::TensorType{});
-      // The graph's tensor: slots move when more are added.
+      // Points to the graph's tensor, because slots move when more are added.
       constants.push_back(input >= 0 ? graph().constant(slot(input).value) : nullptr);
       inputs_known = inputs_known && (input < 0 || input_types.back().dtype != DType::undefined);
     }
@@ -255,7 +256,7 @@ class Planner {
       for (std::int32_t k = 0; k < step.output_count; ++k) {
         const std::int32_t output = step.first_output + k;
         lifetimes_.first[static_cast<std::size_t>(output)] = static_cast<std::int64_t>(i);
-        last(output) = std::max(last(output), static_cast<std::int64_t>(i));  // written even if never read
+        last(output) = std::max(last(output), static_cast<std::int64_t>(i));  // written even if it is never read
       }
     }
   }
@@ -284,7 +285,7 @@ class Planner {
 
   // --- arena ---
 
-  // With what is joined written in place, where that takes no more memory.
+  // Writes the operands of Concat nodes in place if that takes no more memory.
   void place_in_arena() {
     Arenas arenas = planned_arenas();
     const std::vector<Slot> slots = plan_->slots;
@@ -316,7 +317,7 @@ class Planner {
 
   struct Arena {
     MemoryPlan memory;
-    std::vector<std::pair<bool, std::size_t>> owners;  // (is scratch, step or slot index), one a buffer
+    std::vector<std::pair<bool, std::size_t>> owners;  // (is scratch, step or slot index), one per buffer
   };
   using Arenas = std::array<Arena, 2>;  // by memory space
   static std::int64_t bytes_of(const Arenas& arenas) {
@@ -360,10 +361,11 @@ class Planner {
   const backends::Device& device_;
   backends::WeightStore& weights_;
   const PlanOptions options_;
-  std::vector<std::int32_t> slot_of_, copy_of_;  // by value: where it is made, and in the other memory space
-  std::vector<std::string> against_device_;      // by node: why it is on the host; empty for a host device
+  // by value: the slot where it is made, and the one in the other memory space
+  std::vector<std::int32_t> slot_of_, copy_of_;
+  std::vector<std::string> against_device_;  // by node: why it is on the host; empty for a host device
   Lifetimes lifetimes_;
-  std::vector<StepOperands> operands_;  // of the steps that get a kernel now
+  std::vector<StepOperands> operands_;  // of the steps whose kernels are made during planning
 };
 
 }  // namespace

@@ -27,8 +27,8 @@ bool overlap_in_time(const BufferRequest& a, const BufferRequest& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-// For each request those that overlap it in time, in no particular order; nothing where they are very many (each
-// feature map of a training step lives until its gradient is computed).
+// For each request, those that overlap it in time, in no particular order. Nothing if there are too many of them: in a
+// training step, each feature map lives until its gradient is computed.
 using Neighbours = std::vector<std::vector<std::uint32_t>>;
 std::optional<Neighbours> find_neighbours(const std::vector<BufferRequest>& requests) {
   constexpr std::size_t kMostPairs = std::size_t{1} << 22;
@@ -85,7 +85,7 @@ class Placer {
     placed_.insert(position, current);
   }
 
-  // The bytes of the placed requests that overlap this one in time, by their begin.
+  // Collects the bytes of the placed requests that overlap this one in time, ordered by where they begin.
   void find_taken(std::size_t current) {
     taken_.clear();
     const auto take = [&](std::size_t other) {
@@ -106,7 +106,7 @@ class Placer {
   const std::vector<BufferRequest>& requests_;
   const std::optional<Neighbours>& neighbours_;
   MemoryPlan plan_;
-  std::vector<std::size_t> placed_;  // by offset, where the neighbours are not known
+  std::vector<std::size_t> placed_;  // by offset; used if the neighbours are not known
   std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
 };
 

@@ -1,4 +1,4 @@
-// Places buffers with known lifetimes into one arena.
+// Places buffers with known lifetimes in one arena.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace tessera::plan {
 
-// Bytes that are needed from step `first` to step `last`, both included.
+// A buffer that is needed from step `first` to step `last`, both included.
 struct BufferRequest {
   std::int64_t bytes = 0;
   std::int64_t first = 0;
@@ -14,9 +14,9 @@ struct BufferRequest {
 };
 
 struct MemoryPlan {
-  std::vector<std::int64_t> offsets;  // one a request, multiples of kArenaAlignment
+  std::vector<std::int64_t> offsets;  // one per request, multiples of kArenaAlignment
   std::int64_t arena_bytes = 0;
-  std::int64_t largest_live_bytes = 0;  // most bytes live at any one step: no arena can be smaller
+  std::int64_t largest_live_bytes = 0;  // most bytes live at any one step, a lower bound for every arena
 };
 
 inline constexpr std::int64_t kArenaAlignment = 64;

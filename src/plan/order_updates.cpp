@@ -59,7 +59,7 @@ class Orderer {
     return step.cost.operations + step.cost.bytes_read + step.cost.bytes_written;
   }
 
-  // The slot with those of what may be views of it.
+  // The slot and all slots that may be views of it.
   std::set<std::int32_t> with_views(std::int32_t of) const {
     std::set<std::int32_t> all{of};
     std::vector<std::int32_t> open{of};
@@ -99,7 +99,7 @@ class Orderer {
     return found;
   }
 
-  // Whether the update of the variable is to be written over it; the steps that must come before are noted then.
+  // Whether the update of the variable can be written over it. If so, notes the steps that must come before.
   bool write_over(std::size_t variable) {
     const std::int32_t read = plan_.variable_slots[variable], update = plan_.update_slots[variable];
     if (slot(update).place != Place::arena || !producer_[index(update)]) return false;
@@ -118,7 +118,7 @@ class Orderer {
     return true;
   }
 
-  // Whether the update is an output or another variable's update too, or what may be a view of it is.
+  // Whether the update, or a possible view of it, is an output or the update of another variable.
   bool is_taken_elsewhere(std::int32_t update) const {
     if (std::ranges::find(plan_.output_slots, update) != plan_.output_slots.end() ||
         std::ranges::count(plan_.update_slots, update) > 1)
@@ -163,7 +163,8 @@ class Orderer {
     return work <= updating_work_;
   }
 
-  // In the order of the steps, but for those that must come before others.
+  // Moves the given steps behind all others, and otherwise changes the order only where a step must come before
+  // another.
   void move_behind(const std::set<StepIndex>& last) {
     std::vector<int> waits(plan_.steps.size(), 0);
     for (const StepIndex each : last) {
@@ -191,7 +192,7 @@ class Orderer {
   Plan& plan_;
   std::vector<std::optional<StepIndex>> producer_;  // by slot
   std::vector<std::set<StepIndex>> readers_;        // by slot
-  std::vector<std::set<StepIndex>> later_;          // by step, those that must come behind it
+  std::vector<std::set<StepIndex>> later_;          // by step: those that must come behind it
   std::set<StepIndex> updating_;                    // steps that compute updates
   double updating_work_ = 0;
 };

@@ -1,23 +1,23 @@
-// Updates that are written over their variables come last in a plan.
+// Moves updates that are written over their variables to the end of a plan.
 #pragma once
 
 #include "plan/plan.h"
 
 namespace tessera::plan {
 
-// Finds the updates of variables that can be written over the present values, moves the steps that compute them and
-// what depends on these behind all others, and fills `written_over` and `first_writing_step`. Expects the steps to have
-// their kernels, and the plan its slots of outputs and updates. Order and results of a plan without such updates stay
-// the same.
+// Finds the updates of variables that can be written over the present values, moves the steps that compute them, and
+// those that depend on them, behind all other steps, and fills `written_over` and `first_writing_step`. Expects that
+// the steps have their kernels, and that the plan has its slots of outputs and updates. A plan without such updates is
+// not changed.
 //
 // An update is written over its variable if
-//  - a kernel computes it that can write over an operand (so it fails for no data), and every operand that is the
-//    variable is one that it may write over;
-//  - whatever else reads the present value, or what may be a view of it, can be done before, and is no output of the
-//    plan and no update of another variable;
-//  - what depends on the update are steps with kernels and results of known size, which cost together no more than all
+//  - it is computed by a kernel that can write over an operand (so it fails for no data), and the kernel may write over
+//    every operand that is the variable;
+//  - all other steps that read the present value, or a possible view of it, can run before, and neither the value nor
+//    such a view is an output of the plan or the update of another variable;
+//  - the steps that depend on the update have kernels and results of known size, and together cost no more than all
 //    updates do: they run when nothing may stop the run any more;
-//  - it is no output, nor is a view of it.
+//  - the update is no output and no update of another variable, nor is a possible view of it.
 void order_updates(Plan& plan);
 
 }  // namespace tessera::plan

@@ -16,10 +16,10 @@ class Tuner;
 
 // Where the value in a slot lives during a run.
 enum class Place : std::uint8_t {
-  none,      // an output that nobody wants
-  input,     // the caller's tensor
-  constant,  // the graph's
-  variable,  // the session's state
+  none,      // an output that is not used
+  input,     // a tensor of the caller
+  constant,  // a constant of the graph
+  variable,  // state of the session
   arena,     // planned memory at `offset`
   result,    // fresh memory that outlives the run: a graph output, or the next state of a variable
   dynamic,   // allocated by the step that makes it: its shape depends on data, or it is not a tensor
@@ -31,20 +31,20 @@ struct Slot {
   backends::MemorySpace space = backends::MemorySpace::host;  // a constant that both spaces need has a slot in each
   ir::ValueId value;
   ir::ValueType type;
-  std::int64_t offset = 0;       // in the arena of its space
-  std::int32_t source = -1;      // of an alias; itself never an alias
-  std::int64_t view_offset = 0;  // of an alias: bytes from the start of its source
-  std::int32_t update_of = -1;   // of a result: the variable whose next value is computed in this slot
+  std::int64_t offset = 0;       // bytes from the start of the arena of `space`
+  std::int32_t source = -1;      // alias: the slot whose bytes it shows, which is never an alias itself
+  std::int64_t view_offset = 0;  // alias: bytes from the start of its source
+  std::int32_t update_of = -1;   // result: the variable whose next value this is, or -1
   Tensor constant;
 };
 
 enum class StepKind : std::uint8_t {
-  kernel,   // operand types known: the kernel stands ready
-  late,     // operand types depend on data: inference and kernel choice happen when it runs
+  kernel,   // operand types are known, and the kernel is ready
+  late,     // operand types depend on data: types are inferred and the kernel is chosen during the run
   control,  // If, Loop, Scan, SequenceMap: runs its subgraphs
-  copy,     // input 0 into output 0, which is in the other memory space
-  alias,    // nothing to do: outputs are parts of input 0, or inputs of the output; views of a caller's tensor are made
-            // when it runs
+  copy,     // copies input 0 to output 0, which is in the other memory space
+  alias,    // does nothing: outputs are parts of input 0, or inputs are parts of the output. Views of a caller's
+            // tensor are made during the run.
 };
 
 // Weights in a kernel's own layout that a step reads in place of a constant.
@@ -55,46 +55,46 @@ struct UsedPacking {
 
 struct Step {
   StepKind kind = StepKind::kernel;
-  // Where its kernel runs, and its outputs lie. Of a copy: where it copies to.
+  // The memory space of the outputs, where the kernel runs; for a copy, its destination.
   backends::MemorySpace space = backends::MemorySpace::host;
-  ir::NodeId node;  // of a copy: invalid
+  ir::NodeId node;  // invalid for a copy
   const ops::OpDef* op = nullptr;
   const backends::KernelEntry* entry = nullptr;
   std::unique_ptr<backends::Kernel> kernel;
-  std::vector<UsedPacking> packings;  // of the kernel
+  std::vector<UsedPacking> packings;  // those that the kernel reads
   std::vector<std::string> rejected;  // kernels passed over, with reasons
-  std::vector<std::int32_t> inputs;   // slots; -1 for an absent input; captures included
+  std::vector<std::int32_t> inputs;   // slots, captures included; -1 for an absent input
   std::int32_t first_output = 0;      // outputs are consecutive slots
   std::int32_t output_count = 0;
   std::vector<ir::ValueType> output_types;
   ops::Cost cost;
   std::int64_t scratch_bytes = 0, scratch_offset = 0;  // in the arena
-  std::vector<std::int32_t> dying;                     // dynamic slots whose last use this step is
-  double expected_seconds = 0;                         // of a copy
-  // Of a step on the host: the last copy before it that has to be complete when it begins, because it reads what that
-  // wrote or writes to what that read; -1 for none.
+  std::vector<std::int32_t> dying;                     // dynamic slots that this step is the last to use
+  double expected_seconds = 0;                         // for a copy
+  // For a step on the host: the last earlier copy that has to be complete when the step begins, because the step reads
+  // what the copy wrote or writes what it read; -1 if there is none.
   std::int32_t awaited = -1;
-  bool is_awaited = false;  // of a copy
+  bool is_awaited = false;  // for a copy: whether a step waits for it
 };
 
 struct Plan {
   ir::Graph graph;  // specialised to the shapes of this plan
   std::vector<Slot> slots;
   std::vector<Step> steps;
-  std::vector<std::int32_t> input_slots;     // one a graph input
-  std::vector<std::int32_t> output_slots;    // one a graph output
-  std::vector<std::int32_t> variable_slots;  // one a variable: its value at the start
-  std::vector<std::int32_t> update_slots;    // one a variable: its next value, or -1
-  // Variables whose next value may be written over the present one, which nothing reads then. The first step that does
-  // so: it and those behind it are steps with kernels, or views, whose results have known sizes.
+  std::vector<std::int32_t> input_slots;     // one per graph input
+  std::vector<std::int32_t> output_slots;    // one per graph output
+  std::vector<std::int32_t> variable_slots;  // one per variable: its value at the start of a run
+  std::vector<std::int32_t> update_slots;    // one per variable: its next value, or -1
+  // The variables whose next value is written over the present one, once nothing reads that any more, and the first
+  // step that does so. From that step on, all steps are kernels or views whose results have known sizes.
   std::vector<std::size_t> written_over;
   std::size_t first_writing_step = SIZE_MAX;
   std::int64_t arena_bytes = 0;  // on the host
   std::int64_t largest_live_bytes = 0;
   std::int64_t constant_bytes = 0;
-  bool uses_device = false;  // whether the plan is for a device that is no host
-  // Steps that can be recorded once and replayed as a whole: all between the copies of inputs and those of outputs, if
-  // all are on the device; else none.
+  bool uses_device = false;  // whether the plan is for a device other than the host
+  // The steps that can be recorded once and replayed as a whole: all steps between the copies of inputs and those of
+  // outputs, if all of them are on the device; otherwise an empty range.
   std::size_t first_recordable = 0, end_recordable = 0;
   std::int64_t device_arena_bytes = 0, largest_live_device_bytes = 0, device_constant_bytes = 0;
 };
@@ -102,18 +102,17 @@ struct Plan {
 struct PlanOptions {
   bool in_place = true;
   bool alias_views = true;
-  // No value may have more bytes than this: kernels are made for their operands, and some of them in proportion. 0: any
-  // size.
+  // The most bytes that any value may have; 0 for no limit. Kernels are made for the sizes of their operands, and some
+  // take memory in proportion to them.
   std::int64_t max_value_bytes = 0;
-  // Kernels are made, and their weights packed, on so many threads of it (0: all); the caller holds a core. Null: by
-  // the calling thread.
+  // Kernels are made, and their weights packed, on up to `max_threads` threads of the pool (0: no limit), while the
+  // caller holds a core. If null, the calling thread makes them alone.
   base::ThreadPool* pool = nullptr;
   int max_threads = 0;
-  // Chooses kernels by measuring them, with memory of the allocator. Null: the device's order does.
+  // Chooses kernels by measuring them, with memory of the allocator. If null, kernels are taken in the device's order.
   Tuner* tuner = nullptr;
   backends::TensorAllocator* allocator = nullptr;
-  // Asked before each kernel that is made, before each packing and between the parts of planning. Null: nothing stops
-  // it.
+  // Checked before each kernel is made, before each packing and between the parts of planning. May be null.
   const base::StopSignal* stop = nullptr;
 
   void check_stop() const {
@@ -121,21 +120,22 @@ struct PlanOptions {
   }
 };
 
-// Lowers `graph`, whose input types should be concrete (values whose types are not become dynamic). For a device that
-// is no host, each node that the device can run is placed there and every other one on its host fallback, with copies
-// between them; inputs are copied first and outputs last. Inputs, outputs and variables are host memory. Throws
-// Error(unsupported) listing every node that no kernel of the device accepts, Error(over_budget) for a value beyond
-// max_value_bytes, and Error(cancelled or over_budget) when it is stopped.
+// Lowers `graph` to a plan. The types of its inputs should be concrete; values whose types are not become dynamic. For
+// a device other than the host, each node that the device can run is placed there and every other one on its host
+// fallback, with copies between them; inputs are copied first and outputs last. Inputs, outputs and variables are in
+// host memory. Throws Error(unsupported) that lists every node for which the device has no kernel, Error(over_budget)
+// for a value beyond max_value_bytes, and Error(cancelled or over_budget) if `stop` says so.
 std::shared_ptr<const Plan> make_plan(ir::Graph graph, const backends::Device& device, backends::WeightStore& weights,
                                       const PlanOptions& options = {});
 
-// The node of the step, or what a copy copies, for messages.
+// The name of the step's node, or of what a copy step copies, for messages.
 std::string describe(const Plan& plan, const Step& step);
 
-// Heap bytes of the plan and its graph, about; without tensors and packed weights.
+// The approximate heap bytes of the plan and its graph, without tensors and packed weights.
 std::int64_t structure_bytes(const Plan& plan);
 
-// Steps with kernels, places and sizes, for people: one line a step, then memory. With `reasons`, rejected kernels too.
+// A text for people: one line per step with kernel, places and sizes, then memory. With `reasons`, rejected kernels
+// too.
 std::string print_plan(const Plan& plan, bool reasons);
 
 }  // namespace tessera::plan

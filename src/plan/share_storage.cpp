@@ -22,7 +22,7 @@ class Sharer {
   std::int64_t& first(std::int32_t index) { return lifetimes_.first[static_cast<std::size_t>(index)]; }
   std::int64_t& last(std::int32_t index) { return lifetimes_.last[static_cast<std::size_t>(index)]; }
 
-  // `offset`: bytes from the start of `source`, which may be an alias itself.
+  // Makes slot `index` an alias. `offset` counts bytes from the start of `source`, which may itself be an alias.
   void alias(std::int32_t index, std::int32_t source, std::int64_t offset) {
     const std::int32_t root = root_of(source);
     slot(index).view_offset = offset + slot(source).view_offset;
@@ -49,7 +49,7 @@ class Sharer {
       needed = std::max(needed, last(output));
     }
     if (step.op->view && taken != bytes(source)) return false;
-    // A small part is not worth what it would keep alive.
+    // A view is not worth it if it is small but would keep a large value alive.
     const std::int32_t root = root_of(source);
     if (slot(root).place == Place::arena && needed > last(root) && 2 * taken < bytes(root)) return false;
     for (std::int32_t k = 0; k < step.output_count; ++k) {
@@ -82,7 +82,7 @@ class Sharer {
       const bool whole = slot(root).place == Place::arena && slot(input).view_offset == 0 && has_bytes(root) &&
                          bytes(input) == bytes(root);
       if (!whole || !roots.insert(root).second || is_written_after(root, index)) return false;
-      // Where a later step writes over the result, nothing may read its parts again.
+      // If a later step writes over the result, no step may read its parts afterwards.
       if (last(root) > index && is_written_after(result, index)) return false;
     }
     std::int64_t offset = 0;
@@ -120,8 +120,9 @@ class Sharer {
     }
   }
 
-  // Another operand reading the same bytes under other indices (a view broadcast against itself) must not see them
-  // change, nor one that a kernel of many operands reads after the first ones are summed up.
+  // Whether the kernel reads the bytes of operand i through another operand as well, so that writing over them would
+  // change its input: another view of the same bytes may be read at other indices (broadcast against itself), and a
+  // kernel of many operands may read it after it has summed the first ones.
   bool is_read_twice(const Step& step, std::size_t i) {
     const std::int32_t input = step.inputs[i];
     return std::any_of(step.inputs.begin(), step.inputs.end(), [&](const std::int32_t& other) {
@@ -130,7 +131,7 @@ class Sharer {
     });
   }
 
-  // Whether a kernel behind the step writes into the bytes of the slot.
+  // Whether a later step writes into the bytes of the slot.
   bool is_written_after(std::int32_t root, std::int64_t index) {
     for (std::size_t i = static_cast<std::size_t>(index) + 1; i < plan_.steps.size(); ++i) {
       const Step& step = plan_.steps[i];

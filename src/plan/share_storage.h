@@ -1,5 +1,6 @@
-// Values of a plan that share bytes: views lie in what they are views of, outputs take the place of an operand that
-// dies, and what is joined along the outermost axis is written where it will lie.
+// Lets values of a plan share bytes: views lie in the values that they are views of, outputs take the place of an
+// operand that is not used afterwards, and operands of a Concat along the outermost axis are written directly into its
+// result.
 #pragma once
 
 #include <vector>
@@ -8,16 +9,18 @@
 
 namespace tessera::plan {
 
-// From which step to which step, both included, the bytes of a slot are needed, those of its aliases included.
+// The first and the last step, both included, at which the bytes of a slot are needed. Those of its aliases count as
+// its own.
 struct Lifetimes {
   std::vector<std::int64_t> first, last;  // by slot
 };
 
-// Makes slots aliases, and steps that have nothing left to do views. `lifetimes` are those of the slots alone.
+// Turns slots into aliases where possible, and steps that have nothing left to do into alias steps. Expects `lifetimes`
+// without aliases and updates them.
 void share_storage(Plan& plan, Lifetimes& lifetimes, const PlanOptions& options);
 
-// The operands of every Concat that can have it so become parts of its result. A part that is made early keeps the
-// place of all. False if nothing changed.
+// Makes the operands of each Concat parts of its result, where that is possible. The whole result is then live from the
+// step that makes its first part. Returns false if nothing changed.
 bool join_in_place(Plan& plan, Lifetimes& lifetimes);
 
 }  // namespace tessera::plan

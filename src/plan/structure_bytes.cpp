@@ -1,4 +1,4 @@
-// What a plan itself costs: plans are cached by bytes.
+// The memory of a plan itself, which counts towards the limit of the cache of plans.
 #include "plan/plan.h"
 
 namespace tessera::plan {
@@ -6,7 +6,7 @@ namespace tessera::plan {
 using ir::heap_bytes;
 
 std::int64_t structure_bytes(const Plan& plan) {
-  // A run state holds a value and a copy of the shape for each slot.
+  // For each slot, the state of a run has a value and a copy of its shape.
   std::int64_t bytes = static_cast<std::int64_t>(plan.slots.capacity() * sizeof(Slot) +
                                                  plan.slots.size() * (sizeof(Value) + 4 * sizeof(std::int64_t)));
   for (const Slot& slot : plan.slots) bytes += heap_bytes(slot.type);

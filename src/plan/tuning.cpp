@@ -15,17 +15,17 @@ namespace tessera::plan {
 namespace {
 
 constexpr double kClearlyFaster = 0.97;    // of the time of the kernel that would be taken without measuring
-constexpr double kHopeless = 2;            // times the best so far: not tried again
-constexpr double kSecondsOfKernel = 0.04;  // of timed runs
+constexpr double kHopeless = 2;            // times the best time so far: not measured further
+constexpr double kSecondsOfKernel = 0.04;  // timed runs of each kernel
 constexpr int kFewestRuns = 5, kMostRuns = 20;
-constexpr std::int64_t kMostEvicted = std::int64_t{48} << 20;  // more than a core's part of the last cache
+constexpr std::int64_t kMostEvicted = std::int64_t{48} << 20;  // more than a core's part of the last-level cache
 constexpr std::int64_t kCacheLine = 64;
 
 std::string type_text(const ops::TensorType& type) {
   return fmt::format("{}{}", name_of(type.dtype), to_string(type.shape));
 }
 
-// What lies between two runs of a kernel in a model: weights of other layers.
+// Clears the caches of weights between two runs of a kernel, as the weights of other layers do in a model.
 class CacheEviction {
  public:
   CacheEviction(std::int64_t bytes, const backends::ExecutionResources& resources) {
@@ -33,7 +33,7 @@ class CacheEviction {
       bytes_ = resources.allocate(DType::u8, {std::min(bytes, kMostEvicted)});
       std::fill_n(bytes_.mutable_data<std::uint8_t>(), bytes_.elements(), std::uint8_t{1});
     } catch (const Error&) {
-      // Within a tight limit of memory weights are measured as the caches have them.
+      // Under a tight memory limit, weights are measured as they are in the caches.
     }
   }
   void evict() const { read(bytes_); }
@@ -50,7 +50,8 @@ class CacheEviction {
   Tensor bytes_;
 };
 
-// Numbers as data has them: in [-1, 1), or any byte. Other integers are zeros, which are valid indices.
+// Random numbers like those of real data: floats in [-1, 1), or any byte. Other integers are zeros, which are valid
+// indices.
 Tensor plausible(const ops::TensorType& type, const backends::ExecutionResources& resources) {
   Tensor tensor = resources.allocate(type.dtype, type.shape);
   if (type.dtype == DType::string) return tensor;
@@ -87,7 +88,7 @@ struct Candidate {
   double best = 0;  // seconds
 };
 
-// Seconds of a run before which only data and results were in the caches.
+// Seconds of one run that began with only its data and results in the caches, not the weights.
 double timed_run(Candidate& candidate, const std::vector<Tensor>& data, const CacheEviction& eviction) {
   eviction.evict();
   for (const Tensor& each : data) CacheEviction::read(each);
@@ -119,7 +120,7 @@ MeasuredKernels measure(const backends::Device& device, const ops::NodeView& vie
       });
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::cancelled)
-        throw;  // others: it may not fit the session's memory, or fail on such data
+        throw;  // the kernel may exceed the session's memory, or fail on such data: others can be measured
     }
   }
   MeasuredKernels measured;
@@ -127,8 +128,8 @@ MeasuredKernels measure(const backends::Device& device, const ops::NodeView& vie
   const auto best_of = [&] { return std::ranges::min_element(candidates, {}, &Candidate::best); };
   const int runs = static_cast<int>(
       std::clamp(kSecondsOfKernel / best_of()->best, static_cast<double>(kFewestRuns), static_cast<double>(kMostRuns)));
-  // In turn, so that what else the machine does meets all of them; none is hopeless by a single time, which that may
-  // have disturbed.
+  // Kernels take turns, so that disturbances by other work on the machine meet all of them; none is given up after a
+  // single time, which may have been disturbed.
   for (int i = 0; i < runs; ++i) {
     for (Candidate& candidate : candidates) {
       if (i == 0 || candidate.best <= kHopeless * best_of()->best)
@@ -194,7 +195,7 @@ std::vector<MeasuredKernels> Tuner::choose(const Plan& plan, const std::vector<S
         if (!measured.fastest.empty()) table_.insert_or_assign(key, std::move(measured));
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::over_budget)
-          throw;  // where there is no memory to measure in, the device's order stands
+          throw;  // if there is no memory for measuring, the device's order stands
       }
     }
     if (progress_) progress_("", 1);

@@ -18,13 +18,13 @@ std::int64_t product(const Shape& shape, std::size_t first, std::size_t last) {
   return result;
 }
 
-// In elements.
+// The offset of the slice's first element, in elements; nothing if the slice is not contiguous.
 std::optional<std::int64_t> slice_offset(const ir::Graph& graph, const ir::Node& node, const Shape& data) {
   const std::optional<ops::SliceRequest> request = ops::slice_request_of(graph, node);
   if (!request) return std::nullopt;
   Shape taken = data;
   std::int64_t offset = 0;
-  std::size_t innermost = 0;  // the last axis of which not all is taken
+  std::size_t innermost = 0;  // the last axis that is not taken whole
   for (std::size_t i = 0; i < request->axes.size(); ++i) {
     const auto axis = static_cast<std::size_t>(request->axes[i]);
     const ops::SliceRange range = ops::slice_range(data[axis], request->starts[i], request->ends[i], request->steps[i]);
@@ -44,7 +44,7 @@ std::optional<std::int64_t> gather_offset(const ir::Graph& graph, const ir::Node
   return index >= 0 && index < data[axis] ? std::optional(index * product(data, axis + 1, data.size())) : std::nullopt;
 }
 
-// The outputs' own sizes say how it splits.
+// The offsets of the parts of a Split, whose sizes are those of the outputs.
 Offsets split_offsets(const ir::Graph& graph, const ir::Node& node, const Shape& data, std::size_t axis) {
   if (product(data, 0, axis) != 1) return std::nullopt;
   const auto given = ops::constant_integers(graph, node, 1);

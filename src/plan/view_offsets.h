@@ -1,5 +1,5 @@
-// Nodes whose results lie in their first operand as they are: reshapes, and Slice, Split and Gather that take
-// neighbours along the outermost axis.
+// Finds nodes whose results are contiguous parts of their first operand: reshapes, and Slice, Split and Gather that
+// take neighbouring elements along the outermost axis.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,12 @@
 
 namespace tessera::plan {
 
-// For each output, the bytes of input 0 that lie before its own; nothing where a result is no run of them, or what it
-// takes is computed. There is an input 0; types are concrete.
+// For each output, the offset in bytes of its data within input 0. Nothing if an output is not contiguous in input 0,
+// or if what the node takes depends on computed values. Expects an input 0 and concrete types.
 std::optional<std::vector<std::int64_t>> view_offsets(const ir::Graph& graph, const ir::Node& node,
                                                       const ops::OpDef& op);
 
-// Whether parts of these shapes, joined along the axis, are runs of the result, each behind the other.
+// Whether parts of these shapes, joined along the axis, are contiguous in the result, one behind the other.
 bool lie_in_their_join(const Shape& result, std::int64_t axis);
 
 }  // namespace tessera::plan

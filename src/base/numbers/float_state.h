@@ -1,4 +1,4 @@
-// How the processor treats floating-point numbers, which each thread has for itself.
+// The processor's settings for floating-point arithmetic, which each thread has for itself.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace tessera::base {
 
-// Rounding, flushing and traps of this thread, without the flags of what has happened. Always 0 where there is nothing
-// to set.
+// The rounding mode, flushing and traps of this thread, without the flags of past exceptions. Always 0 on processors
+// without such settings.
 inline std::uint32_t float_state() {
 #ifdef __SSE__
   return _mm_getcsr() & ~std::uint32_t{_MM_EXCEPT_MASK};
@@ -25,7 +25,7 @@ inline void set_float_state([[maybe_unused]] std::uint32_t state) {
 #endif
 }
 
-// While it lives, results of this thread's arithmetic that would be denormal are zeros (FTZ).
+// Makes results of this thread's arithmetic that would be denormal zero (FTZ), for the object's lifetime.
 class FlushedDenormals {
  public:
   explicit FlushedDenormals(bool flushes) : before_(float_state()) {

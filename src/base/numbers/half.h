@@ -46,7 +46,7 @@ inline f16_t to_f16(float value) {
   return {static_cast<std::uint16_t>(sign | ((rounded - 0x38000000) >> 13))};
 }
 
-// Direct rounding from double, so that a result computed in double is rounded once, not twice.
+// Round directly from double, so that a result computed in double is rounded once, not twice.
 f16_t to_f16(double value);
 bf16_t to_bf16(double value);
 

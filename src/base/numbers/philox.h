@@ -1,6 +1,5 @@
 // Counter-based random numbers: Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC
-// 2011). The same (seed, stream, index) always gives the same number, so a run can be repeated, split and resumed
-// exactly.
+// 2011). Equal (seed, stream, index) always give the same number, so a run can be repeated, split and resumed exactly.
 #pragma once
 
 #include <array>
@@ -21,7 +20,7 @@ inline std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> coun
   return counter;
 }
 
-// A stream of numbers; copying it copies its position.
+// A stream of random numbers; a copy goes on from the same position.
 class Philox {
  public:
   explicit Philox(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}

@@ -1,4 +1,4 @@
-// Quantities for people.
+// Formats quantities for people.
 #pragma once
 
 #include <cstdint>

@@ -68,14 +68,14 @@ namespace tessera::base {
 namespace {
 
 constexpr int kOutside = -1;
-// The thread of run() that calls, and the clock whose run() that is.
+// The number of the calling thread among those of run(), and the clock whose run() it belongs to.
 thread_local int current_thread = kOutside;
 thread_local const void* current_clock = nullptr;
 
 }  // namespace
 
 struct VirtualClock::State {
-  // When a thread goes on: at this time and, of those with an equal one, in the order of a number drawn from the seed.
+  // When a thread goes on: at `time_ns`; threads with equal times go on in the order of a number drawn from the seed.
   struct Turn {
     std::int64_t time_ns;
     std::uint64_t drawn;
@@ -85,7 +85,7 @@ struct VirtualClock::State {
   struct Thread {
     std::condition_variable changed;
     std::optional<Turn> turn;  // while it waits for a time, or for its turn
-    std::uint64_t events = 0;  // of its own so far
+    std::uint64_t events = 0;  // counts the thread's events so far
   };
 
   explicit State(std::uint64_t given) : seed(given) {}
@@ -112,7 +112,7 @@ struct VirtualClock::State {
     thread.turn.reset();
   }
 
-  // Lets the next thread run, if no other does and one has a turn.
+  // Lets the next thread run, if none is running and one waits for its turn.
   void pass_on(std::atomic<std::int64_t>& now_ns) {
     if (running != kOutside || turns.empty()) return;
     const Turn next = turns.begin()->first;

@@ -16,15 +16,15 @@ namespace {
 
 // A thread that began its last run so soon after the one before is expected to do so again.
 constexpr std::int64_t kSoonNs = 50'000;
-// A run that is not over when its turn is goes on for as long again: one that is interrupted waits twice.
+// A run that is not over after its turn goes on for as long again, because a run that is interrupted waits twice.
 constexpr std::int64_t kMostTurnNs = 2 * CoreLedger::kTurnNs;
-// How long a core is kept for such a thread, and how often somebody looks whether the thread came.
+// How long a core is kept for a thread that is expected back, and how often a waiting thread looks whether it came.
 constexpr std::int64_t kKeepNs = 200'000, kLookNs = 1'000'000;
 
 // How long a realtime run waits for its further cores before it begins, and how often it looks.
 constexpr std::int64_t kMostReserveNs = 1'000'000, kReserveLookNs = 20'000;
 
-// What a thread did with this process's cores before.
+// What the calling thread did with this process's cores in earlier runs.
 struct Habit {
   const void* ledger = nullptr;
   const Clock* clock = nullptr;
@@ -34,7 +34,7 @@ struct Habit {
 };
 thread_local Habit habit;
 
-// The calling thread's place to wait in the clock's time.
+// Where the calling thread waits, in the time of the holder's clock.
 class WaitingPlace {
  public:
   explicit WaitingPlace(Clock& clock) {
@@ -78,8 +78,8 @@ void CoreLedger::acquire(CoreHolder& holder) {
   if (!reserves) return;
   reserving_.push_back(&holder);
   grant();
-  // A run that computed meanwhile would keep the threads that are to yield from running, where there are as many of
-  // them as processors.
+  // The thread waits instead of computing, because the threads that are to yield need a processor to reach their yield
+  // points on.
   const std::int64_t end = holder.clock->now_ns() + kMostReserveNs;
   while (wanted_ == static_cast<int>(Priority::realtime) && holder.clock->now_ns() < end &&
          holder.reserved < holder.threads - 1) {
@@ -178,8 +178,8 @@ bool CoreLedger::take_kept(CoreHolder& holder, bool returns) {
   return false;
 }
 
-// Tells whether the run is expected to end before any waiting run of its class would end if that had the core now. A
-// run that takes half as long again as the thread's last one is another run: nobody knows when it ends.
+// Whether the run is expected to end earlier than any waiting run of its class would if that had the core now. After
+// half as long again as the thread's last run, no end is expected: it must be a different run.
 bool CoreLedger::ends_before_waiting(const CoreHolder& holder, std::int64_t now_ns) {
   const std::int64_t computed = holder.computed_ns + now_ns - holder.core_since_ns;
   if (now_ns - holder.turn_start_ns >= kLongestTurnNs || 2 * computed >= 3 * holder.expected_ns) return false;
@@ -200,7 +200,7 @@ bool CoreLedger::keeps(const CoreHolder& holder, std::int64_t now_ns) {
   return true;
 }
 
-// Frees the cores that were kept too long, or for runs of a class below.
+// Frees the cores that were kept too long, and those kept for runs of a class below `below`.
 void CoreLedger::drop_kept(Priority below, std::int64_t now_ns) {
   const auto dropped =
       std::erase_if(kept_, [&](const Kept& kept) { return kept.until_ns <= now_ns || kept.priority < below; });
@@ -208,7 +208,7 @@ void CoreLedger::drop_kept(Priority below, std::int64_t now_ns) {
   if (dropped > 0) grant();
 }
 
-// Makes a core free that is set aside for the helpers of a running holder.
+// Frees one core that is set aside for the helpers of a running holder. Returns false if there is none.
 bool CoreLedger::take_from_reserve() {
   for (CoreHolder* owner : reserving_) {
     if (owner->reserved == 0) continue;
@@ -258,7 +258,8 @@ void CoreLedger::update_wanted() {
   }
   const auto lacks_cores = [](const CoreHolder* owner) { return owner->reserved + owner->lent < owner->threads - 1; };
   if (std::ranges::any_of(reserving_, lacks_cores)) wanted = static_cast<int>(Priority::realtime);
-  if (free_ < 0) wanted = std::max(wanted, static_cast<int>(Priority::standard));  // background is to leave
+  // free_ is negative until background threads have left their cores
+  if (free_ < 0) wanted = std::max(wanted, static_cast<int>(Priority::standard));
   bool lower_computes = false;
   for (int i = 0; i < wanted; ++i) lower_computes = lower_computes || holding_[static_cast<std::size_t>(i)] > 0;
   if (!lower_computes) wanted = -1;
@@ -267,7 +268,7 @@ void CoreLedger::update_wanted() {
   if (before >= 0 && wanted < 0) --detail::preempting_pools;
 }
 
-// The core, and what is set aside for helpers, goes to whoever is next.
+// Gives the holder's core, and those set aside for its helpers, to whoever is next.
 void CoreLedger::free_core_of(CoreHolder& holder) {
   TESSERA_ASSERT(holder.lent == 0, "helpers leave before the core of their caller is given up");
   end_to_hold(holder.priority);

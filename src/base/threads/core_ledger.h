@@ -24,18 +24,18 @@
 
 namespace tessera::base {
 
-// A thread that computes on a core or waits for one. Only the ledger writes what stands behind `threads`.
+// A thread that computes on a core or waits for one. Only the ledger writes the members after `threads`.
 struct CoreHolder {
   Priority priority = Priority::standard;
   Clock* clock = &Clock::steady();
-  int threads = 1;  // most cores that it computes on, its own included
+  int threads = 1;  // most cores that it computes on, including its own
 
   int reserved = 0;  // cores that are set aside for its helpers and idle
   int lent = 0;      // cores that its helpers compute on
   std::int64_t turn_start_ns = 0;
-  std::int64_t expected_ns = 0;    // how long the thread's last run computed; 0: not known
-  std::int64_t computed_ns = 0;    // how long this run computed before it got its core the last time
-  std::int64_t core_since_ns = 0;  // when that was
+  std::int64_t expected_ns = 0;    // how long the thread's last run computed; 0 if not known
+  std::int64_t computed_ns = 0;    // how long this run had computed when it last got its core
+  std::int64_t core_since_ns = 0;  // when it last got its core
 };
 
 // Thread-safe. A holder is used by one thread at a time.
@@ -51,12 +51,13 @@ class CoreLedger {
   CoreLedger(const CoreLedger&) = delete;
   CoreLedger& operator=(const CoreLedger&) = delete;
 
-  // Before anyone computes: there are so many fewer.
+  // Lowers the number of cores. To be called before any thread computes.
   void remove_cores(int count) { free_ -= count; }
   // Blocks until the holder has a core.
   void acquire(CoreHolder& holder);
   void release(CoreHolder& holder);
-  // A pause at which the holder does not count as coming back soon; resume() goes before others of its class.
+  // Gives the core up without the expectation that the holder comes back soon. resume() goes before others of its
+  // class.
   void pause(CoreHolder& holder);
   void resume(CoreHolder& holder);
 
@@ -65,16 +66,18 @@ class CoreLedger {
     return wanted_.load(std::memory_order_relaxed) > static_cast<int>(priority);
   }
   bool has_waiting() const { return waiting_count_.load(std::memory_order_relaxed) > 0; }
-  // Lets more important runs have the core first, if there are any.
+  // If a more important run waits, gives it the core and returns when the holder has one again.
   void yield(CoreHolder& holder);
-  // Between two steps: as yield(), and lets waiting runs of the same class go first if the holder's turn is over.
+  // For use between two steps: does what yield() does, and also lets waiting runs of the same class go first if the
+  // holder's turn is over.
   void take_turns(CoreHolder& holder);
 
-  // Cores for up to `wanted` helpers of the class, without overtaking anyone who waits. `owner`: the holder that they
-  // help, if that has a core; it must live until they are given back.
+  // Takes up to `wanted` idle cores for helpers of a run of this priority, without overtaking anyone who waits, and
+  // returns how many it took. `owner` is the holder that they help, or null if their caller holds no core; it must live
+  // until they are given back.
   int borrow(CoreHolder* owner, Priority priority, int wanted);
   void give_back(CoreHolder* owner, Priority priority, int count);
-  // How many cores the holder and its helpers have.
+  // The number of cores that the holder and its helpers compute on.
   int cores_of(const CoreHolder& holder);
   bool has_idle() const { return free_.load(std::memory_order_relaxed) > 0; }
 
@@ -83,9 +86,9 @@ class CoreLedger {
     CoreHolder* holder;
     Clock::Signal* signal;
     bool granted = false;
-    bool looks_after_kept = false;  // wakes now and then to see whether a kept core is free after all
+    bool looks_after_kept = false;  // wakes now and then to see whether a kept core has become free
   };
-  // A core that waits for its former holder's next run.
+  // A core that is kept for the next run of the thread that held it.
   struct Kept {
     const void* thread;
     Priority priority;
@@ -93,7 +96,7 @@ class CoreLedger {
     std::int64_t until_ns;
   };
 
-  // All with the mutex held.
+  // The following are called with the mutex held.
   std::deque<Waiter*>& waiting(Priority priority) { return waiting_[static_cast<std::size_t>(priority)]; }
   void begin_to_hold(Priority priority) { ++holding_[static_cast<std::size_t>(priority)]; }
   void end_to_hold(Priority priority) { --holding_[static_cast<std::size_t>(priority)]; }
@@ -115,7 +118,7 @@ class CoreLedger {
   std::vector<Kept> kept_;
   std::atomic<int> free_;              // written with the mutex held
   std::atomic<int> waiting_count_{0};  // likewise
-  std::atomic<int> wanted_{-1};        // the class that waits for a core which a lower one has; -1: none
+  std::atomic<int> wanted_{-1};        // the highest class that waits for a core held by a lower one; -1 if none
 };
 
 }  // namespace tessera::base

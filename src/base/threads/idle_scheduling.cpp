@@ -14,7 +14,8 @@ namespace {
 std::atomic<bool> idles{false};
 thread_local bool thread_idles = false;
 
-// Threads that are started by an idling one do not idle.
+// Sets the calling thread's policy and returns whether that succeeded. Threads that it starts do not inherit
+// SCHED_IDLE.
 bool set_policy(int policy) {
   const sched_param none{};
   return sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &none) == 0;
@@ -64,7 +65,7 @@ void OccupiedProcessors::move_to_free_one() {
     if ((occupied >> processor & 1) != 0) CPU_CLR(processor, &free);
   }
   if (CPU_COUNT(&free) == 0 || sched_setaffinity(0, sizeof(free), &free) != 0) return;
-  sched_setaffinity(0, sizeof(allowed), &allowed);  // it has moved, and may be moved again
+  sched_setaffinity(0, sizeof(allowed), &allowed);  // the thread has moved; the system may move it again
   add();
 }
 

@@ -1,5 +1,5 @@
-// What other processes ask of the threads of this one: to leave the cores for a while. The thread pool asks between two
-// chunks of a parallel loop.
+// Requests from other processes that the threads of this one leave the cores for a while. The thread pool checks for
+// them between two chunks of a parallel loop.
 #pragma once
 
 #include <atomic>
@@ -9,13 +9,13 @@ namespace tessera::base {
 class OutsideDemand {
  public:
   virtual ~OutsideDemand() = default;
-  // Whether the threads of this process are to stop computing. Quick; called by any thread.
+  // Whether the threads of this process are to stop computing. Cheap; called by any thread.
   virtual bool wants_cores() = 0;
-  // Returns when it may be worth asking again. Called while the thread holds no core.
+  // Blocks until it may be worth asking again. Called while the thread holds no core.
   virtual void wait() = 0;
 };
 
-// Null in a process that nobody asks. What it points to is never destroyed.
+// Null in a process that no other one makes requests of. The object is never destroyed.
 extern std::atomic<OutsideDemand*> outside_demand;
 
 inline bool outside_wants_cores() {

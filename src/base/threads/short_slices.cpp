@@ -17,10 +17,10 @@ struct SchedulingAttributes {
   std::uint64_t runtime_ns = 0, deadline_ns = 0, period_ns = 0;
 };
 
-constexpr std::uint32_t kUsualPolicy = 0;  // SCHED_OTHER, for which the runtime is the length of slices
+constexpr std::uint32_t kUsualPolicy = 0;  // SCHED_OTHER, for which `runtime` is the length of slices
 constexpr std::uint64_t kShortSliceNs = 100'000;
 
-// Returns whether they are those of a thread of the usual policy.
+// Reads the calling thread's attributes. Returns false if it fails or the thread is under another policy.
 bool read_attributes(SchedulingAttributes& attributes) {
   return syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) == 0 && attributes.policy == kUsualPolicy;
 }

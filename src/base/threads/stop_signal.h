@@ -1,4 +1,4 @@
-// Whether work should go on: asked between its parts by whoever may work for long.
+// Tells long work whether it should go on; it asks between its parts.
 #pragma once
 
 #include <atomic>
@@ -12,10 +12,10 @@ namespace tessera::base {
 
 class StopSignal {
  public:
-  // `cancelled` may be null, and a limit of 0 is none; time counts from now, on `clock`, which outlives the signal.
+  // `cancelled` may be null, and a limit of 0 means none. Time counts from now, on `clock`, which outlives the signal.
   StopSignal(const std::atomic<bool>* cancelled, std::chrono::nanoseconds time_limit, Clock& clock = Clock::steady());
 
-  // Lets a more important run have the core first (see yield_point). Throws Error(cancelled) once the flag is set,
+  // Lets a more important run have the core first (see yield_point). Throws Error(cancelled) once the flag is set and
   // Error(over_budget) once the time is over. Thread-safe.
   void check() const {
     yield_point();

@@ -10,7 +10,7 @@ thread_local ThreadDuty* own_duty = nullptr;
 
 OnDuty::OnDuty(ThreadDuty& duty) : former_(own_duty) {
   own_duty = &duty;
-  // Yield points look after their thread's duty where they look after cores: where this number is not 0.
+  // Yield points call a thread's duty only while this number is not 0.
   detail::preempting_pools.fetch_add(1, std::memory_order_relaxed);
 }
 

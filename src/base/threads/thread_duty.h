@@ -1,23 +1,23 @@
-// What a thread has to see to while it computes. Python runs the handlers of signals in its main thread alone: a thread
-// that computes for seconds there has to look for them now and then.
+// Something that a thread must attend to regularly while it computes. For example, Python runs signal handlers in its
+// main thread alone, so a thread that computes there for seconds has to check for signals now and then.
 #pragma once
 
 namespace tessera::base {
 
-// Asked for at the yield points of the thread that has it (see yield_point), which may follow each other within
-// microseconds: whoever implements it decides how often there is something to do.
+// Called at the yield points of its thread (see yield_point). These may follow each other within microseconds, so an
+// implementation decides for itself how often it does something.
 class ThreadDuty {
  public:
-  // Called between two parts of the work, with all of its locks free but those that a run holds throughout. Must not
-  // throw; work is stopped by its Cancellation.
+  // Called between two parts of the work, when the thread holds no locks but those that a run holds throughout. Must
+  // not throw; it stops work by means of the run's Cancellation.
   virtual void see_to() noexcept = 0;
 
  protected:
   ~ThreadDuty() = default;
 };
 
-// While it lives, the thread that made it has this duty, in place of one that it had before. Destroyed by the same
-// thread, in the reverse order.
+// Gives the constructing thread this duty for the object's lifetime, in place of one that it had before. Must be
+// destroyed by the same thread, in reverse order of construction.
 class OnDuty {
  public:
   explicit OnDuty(ThreadDuty& duty);
@@ -29,8 +29,8 @@ class OnDuty {
   ThreadDuty* former_;
 };
 
-// While it lives, the core that the calling thread computes on, if it does, is free for others, so that the thread may
-// wait for what computes elsewhere.
+// Frees the core that the calling thread holds, if any, for the object's lifetime, so that the thread may wait for
+// something that is computed elsewhere.
 class WithoutOwnCore {
  public:
   WithoutOwnCore();

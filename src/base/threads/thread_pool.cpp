@@ -32,7 +32,7 @@
 namespace tessera::base {
 namespace {
 
-// The core that the calling thread holds, if it does.
+// The core that the calling thread holds and its ledger; null if it holds none.
 thread_local CoreHolder* current_holder = nullptr;
 thread_local CoreLedger* current_ledger = nullptr;
 thread_local bool inside_parallel_for = false;
@@ -48,15 +48,15 @@ class HoldsCore {
   HoldsCore& operator=(const HoldsCore&) = delete;
 };
 
-// How long a worker (or a caller whose chunks are taken) spins before it sleeps. Between two steps of a plan a few
-// microseconds pass, where one step runs on one core some more; to wake a sleeping thread takes tens, on a virtual
-// machine often a hundred.
+// How long a worker, or a caller whose chunks are all taken, spins before it sleeps. Between two steps of a plan a few
+// microseconds pass, and more while a step runs on one core; waking a sleeping thread takes tens of microseconds, on a
+// virtual machine often a hundred.
 constexpr auto kSpinTime = std::chrono::microseconds(200);
-// How long it does so without letting other threads have its processor. Between two steps nobody should; after a run
-// the one who waits for its result, in another process perhaps, may have been woken on this very processor.
+// How long it spins without letting other threads have its processor. Between two steps there is no reason to; after a
+// run, a thread that waits for the result, perhaps in another process, may have been woken on this very processor.
 constexpr auto kSpinAlone = std::chrono::microseconds(20);
-constexpr int kPausesBetweenLooks = 32;  // at the clock
-// How often a caller without a core looks whether its helpers are done.
+constexpr int kPausesBetweenLooks = 32;  // between two looks at the clock
+// How often a caller that has given its core up checks whether its helpers are done.
 constexpr std::int64_t kPauseNs = 20'000;
 
 inline void pause() {
@@ -65,7 +65,7 @@ inline void pause() {
 #endif
 }
 
-// Whether `done` came true while spinning.
+// Spins until `done` returns true or kSpinTime is over. Returns whether it was true.
 template <typename Done>
 bool spin_until(const Done& done) {
   if (done()) return true;
@@ -81,7 +81,7 @@ bool spin_until(const Done& done) {
   }
 }
 
-// Locks that are held for some instructions only: who finds one taken should not go to sleep for that.
+// For locks that are held for a few instructions only: a thread that finds one taken spins instead of sleeping.
 std::unique_lock<std::mutex> lock_briefly(std::mutex& mutex) {
   std::unique_lock lock(mutex, std::try_to_lock);
   for (int i = 0; i < 1000 && !lock.owns_lock(); ++i) {
@@ -92,7 +92,7 @@ std::unique_lock<std::mutex> lock_briefly(std::mutex& mutex) {
   return lock;
 }
 
-// Chunks that one thread begins with. On a cache line of its own: each thread counts in its range.
+// The chunks that one thread begins with. On a cache line of its own, because each thread counts in its own range.
 struct alignas(64) ChunkRange {
   std::atomic<std::int64_t> next{0};
   std::int64_t end = 0;
@@ -100,12 +100,12 @@ struct alignas(64) ChunkRange {
 
 struct Task;
 
-// Where a loop's helpers come from.
+// The pool's workers, as a loop sees them.
 class Team {
  public:
-  // Asks for as many helpers as the loop lacks; those come for which a core is idle.
+  // Invites as many helpers as the loop lacks, but only as many as there are idle cores for.
   virtual void invite(Task& task) = 0;
-  // Takes back invitations that no worker has accepted yet, so that nobody waits for a sleeping one.
+  // Withdraws invitations that no worker has accepted yet, so that the caller need not wait for a sleeping one.
   virtual void withdraw(Task& task) = 0;
 
  protected:
@@ -130,8 +130,8 @@ class WithoutIdling {
 // One parallel_for in flight. It lives on the caller's stack; `active` counts the helpers that are invited or inside
 // it.
 //
-// A thread takes the chunks of its own range first, in order, and then what is left of the others': from loop to loop
-// it gets about the same part of the data, which it finds in its core's cache rather than in another's.
+// A thread first takes the chunks of its own range, in order, and then those left in the others' ranges. So it gets
+// about the same part of the data in every loop, which it then finds in its own core's cache.
 struct Task {
   static constexpr std::int64_t kMostRanges = 16;  // on the caller's stack; more threads share them
 
@@ -149,7 +149,7 @@ struct Task {
     }
   }
 
-  // `thread`: 0 is the caller.
+  // Runs chunks until none are left or the thread has to leave. Thread 0 is the caller.
   void work(std::int64_t thread) {
     if (thread != 0 && priority == Priority::background) processors.move_to_free_one();
     if (idles) begin_to_idle();
@@ -174,8 +174,8 @@ struct Task {
     return ran;
   }
 
-  // Where a helper begins: its own range or, where the pool has more threads than the loop has ranges, the next that
-  // nobody has begun with.
+  // The range where a helper begins: its own or, if the pool has more threads than the loop has ranges, the next one
+  // that no thread has begun with.
   std::int64_t free_range(std::int64_t thread) {
     for (std::int64_t i = thread; i < thread + ranges; ++i) {
       const std::uint32_t bit = 1u << (i % ranges);
@@ -184,11 +184,11 @@ struct Task {
     return thread % ranges;
   }
 
-  // Between two chunks. Returns whether the thread goes on: where a more important run waits, here or in another
-  // process, helpers leave.
+  // Called between two chunks. Returns false if the thread is to leave: helpers leave when a more important run waits,
+  // here or in another process.
   bool goes_on(bool helps) {
-    const WithoutIdling without_idling(idles);  // there are locks that others need
-    // The cores that a realtime run has lent to its helpers stay with it until the step is done.
+    const WithoutIdling without_idling(idles);  // the following takes locks that others need
+    // A realtime run keeps the cores that it has lent to its helpers until the step is done.
     const bool outside = priority != Priority::realtime && outside_wants_cores();
     const bool wanted = outside || ledger.is_wanted(priority);
     if (helps) {
@@ -219,7 +219,7 @@ struct Task {
     std::int64_t ran = 0;
     while (!failed.load(std::memory_order_relaxed)) {
       if (taken.next.load(std::memory_order_relaxed) >= taken.end)
-        return ran;  // its cache line is only read: all may have it
+        return ran;  // only reads the cache line, so that all threads may share it
       if ((ledger.is_wanted(priority) || left.load(std::memory_order_relaxed) || outside_wants_cores()) &&
           !goes_on(helps))
         return ran;
@@ -238,23 +238,23 @@ struct Task {
   const Chunks pieces;
   const RangeFunction body;
   const std::uint32_t caller_float_state =
-      float_state();  // which helpers take on: a chunk gives the same whoever computes it
+      float_state();  // helpers take it on, so that a chunk's result does not depend on its thread
   CoreLedger& ledger;
-  CoreHolder* const owner = current_holder;  // of the caller's core; null: it holds none
+  CoreHolder* const owner = current_holder;  // the caller's core, or null if it holds none
   const Priority priority = owner != nullptr ? owner->priority : Priority::standard;
   Clock* const clock = owner != nullptr ? owner->clock : &Clock::steady();
   Team& team;
-  bool idles = false;             // its helpers are of the crew that idles
+  bool idles = false;             // whether its helpers are idle-scheduled
   OccupiedProcessors processors;  // of a background loop
   int most_helpers = 0;
   std::int64_t ranges = 0;
   std::array<ChunkRange, kMostRanges> range;
-  std::atomic<std::uint32_t> begun{1};  // ranges that a thread has begun with, a bit each: the first is the caller's
+  std::atomic<std::uint32_t> begun{1};  // bitmask of the ranges that a thread has begun with; the first is the caller's
   std::atomic<int> active{0};
-  std::atomic<bool> left{false};  // a helper has left before the end
+  std::atomic<bool> left{false};  // whether a helper has left before the end
   std::atomic<bool> failed{false};
   std::exception_ptr error;
-  ThreadSpans* spans = nullptr;  // where the threads write when they worked; null: nowhere
+  ThreadSpans* spans = nullptr;  // where the threads record when they worked, or null
 };
 
 }  // namespace
@@ -265,21 +265,21 @@ struct ThreadPool::State final : Team {
   // Workers that help the same kind of runs.
   struct Crew {
     std::condition_variable work_arrived;
-    std::deque<Task*> invitations;  // one entry a helper that is asked for; each holds a core already
+    std::deque<Task*> invitations;  // one entry per invited helper; each already holds a core
     std::atomic<int> pending{0};    // == invitations.size(), readable without the mutex
   };
 
   CoreLedger ledger;
   std::mutex mutex;
-  Crew all, idling;                   // the second helps background runs, once there are workers in it
-  std::atomic<bool> split{false};     // there are
-  std::atomic<int> realtime_runs{0};  // that hold cores
+  Crew all, idling;                   // `idling` helps background runs, once it has workers
+  std::atomic<bool> split{false};     // whether `idling` has workers
+  std::atomic<int> realtime_runs{0};  // number of realtime runs that hold cores
   bool stopping = false;
   std::vector<pthread_t> workers;
 
   Crew& crew_of(const Task& task) { return task.idles ? idling : all; }
 
-  // Background runs get workers of their own, which idle. Where the system gives no more threads, all stays as it is.
+  // Gives background runs idle-scheduled workers of their own. If the system gives no more threads, nothing changes.
   void hire_idling(int cores) {
     const std::lock_guard lock(mutex);
     if (split || stopping) return;
@@ -298,8 +298,8 @@ struct ThreadPool::State final : Team {
     auto& [work_arrived, invitations, pending] = crew;
     inside_parallel_for = true;
     while (true) {
-      // Where somebody waits for a core that the worker could leave to them, it should not keep a processor busy.
-      // During a realtime run it could not: the core is set aside for that run, whose next loop comes soon.
+      // While another run waits for a core, the worker should not keep a processor busy that it could leave to that
+      // run. During a realtime run it could not: the core is set aside for that run, whose next loop comes soon.
       spin_until([this, &crew] {
         if (crew.pending.load(std::memory_order_acquire) != 0) return true;
         if (realtime_runs.load(std::memory_order_relaxed) > 0) return &crew == &idling;
@@ -312,7 +312,7 @@ struct ThreadPool::State final : Team {
         if (!invited && !stopping && invitations.empty()) work_arrived.wait(lock);
         if (invitations.empty()) {
           if (stopping) return;
-          continue;  // woken too late: the next invitation is likely to come soon
+          continue;  // woken too late; the next invitation is likely to come soon
         }
         task = invitations.front();
         invitations.pop_front();
@@ -329,7 +329,8 @@ struct ThreadPool::State final : Team {
       set_float_state(task.caller_float_state);
       task.work(thread);
     }
-    ledger.give_back(task.owner, task.priority, 1);  // before leaving: its caller may ask for the core again at once
+    // before leaving, because its caller may ask for the core again at once
+    ledger.give_back(task.owner, task.priority, 1);
     task.active.fetch_sub(1, std::memory_order_acq_rel);
   }
 
@@ -361,15 +362,15 @@ struct ThreadPool::State final : Team {
     task.active.fetch_sub(withdrawn, std::memory_order_acq_rel);
   }
 
-  // Returns when no helper is inside the loop. A caller whose helpers lost their cores, or take long while others wait,
-  // gives its own core up meanwhile.
+  // Returns when no helper is inside the loop. If the helpers lost their cores, or take long while other runs wait, the
+  // caller gives up its own core meanwhile.
   void wait_for_helpers(Task& task) {
     const auto done = [&] { return task.active.load(std::memory_order_acquire) == 0; };
     if (done()) return;
     withdraw(task);
     const bool may_pause = task.owner != nullptr && task.priority != Priority::realtime;
     const auto interrupted = [&] { return done() || (may_pause && ledger.is_wanted(task.priority)); };
-    // A caller that did not idle would keep a helper that does from the processor that both are on.
+    // Otherwise the caller would keep an idle-scheduled helper from the processor that both are on.
     if (task.idles) begin_to_idle();
     while (!done()) {
       if (spin_until(interrupted) && done()) break;
@@ -377,7 +378,7 @@ struct ThreadPool::State final : Team {
         std::this_thread::yield();
         continue;
       }
-      const WithoutIdling without_idling(task.idles);  // there are locks that others need
+      const WithoutIdling without_idling(task.idles);  // the following takes locks that others need
       ledger.pause(*task.owner);
       while (!done()) task.clock->sleep_until(task.clock->now_ns() + kPauseNs);
       ledger.resume(*task.owner);
@@ -392,7 +393,7 @@ void warn_of_missing_threads(int threads, int wanted, const char* why) noexcept 
   try {
     warn("computing with {} of {} threads, because the system gives no more: {}", threads, wanted,
          std::string_view(why));
-  } catch (const std::exception&) {  // no memory for the words: the pool must still be made
+  } catch (const std::exception&) {  // no memory for the message; the pool must be made all the same
   }
 }
 
@@ -414,8 +415,8 @@ std::int64_t Chunks::begin(std::int64_t chunk) const {
 
 namespace {
 
-// Address space that the stacks of threads must leave to the work, where it is limited: enough for one arena of glibc's
-// malloc, which takes 64 MiB as soon as a thread allocates, and for 32 MiB beside it.
+// Reserves the address space that the stacks of threads must leave to the work where it is limited: enough for one
+// arena of glibc's malloc, which takes 64 MiB as soon as a thread allocates, and for 32 MiB beside it.
 class RoomForWork {
  public:
   RoomForWork() : address_(mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
@@ -442,7 +443,7 @@ ThreadPool::ThreadPool(int cores) : cores_(std::max(1, cores)), state_(std::make
       const int number = static_cast<int>(workers.size()) + 1;
       workers.push_back(start_worker_thread([state, number] { state->worker_loop(number, state->all); }));
     }
-  } catch (const std::exception& error) {  // of threads, or of memory for their stacks
+  } catch (const std::exception& error) {  // there are no more threads, or no memory for their stacks
     const int wanted = std::exchange(cores_, static_cast<int>(workers.size()) + 1);
     warn_of_missing_threads(cores_, wanted, error.what());
     state_->ledger.remove_cores(wanted - cores_);

@@ -32,59 +32,64 @@ class RangeFunction {
   void (*call_)(const void*, std::int64_t, std::int64_t);
 };
 
-// How [0, count) is cut into chunks, on however many threads: of `grain`, or where these are few, into a number of
-// chunks of about equal size, and no larger, that two or four threads share evenly: of three, one thread would get two,
-// and data that the other one has in its cache. What `grain` has of small powers of two, chunks have too, so that
-// vectors are whole.
+// How a loop over [0, count) is cut into chunks. The result depends on `count` and `grain` alone, never on the number
+// of threads.
+// Usually every chunk has `grain` elements, the last one perhaps fewer. Where this would give only a few chunks, the
+// range is cut instead into a multiple of four chunks of about equal size, none larger than `grain`, so that two or
+// four threads share them evenly: of three chunks, one of two threads would get two, and with them data that is in the
+// other's cache. Such chunks begin at multiples of the largest power of two that divides `grain` (at most 64), so that
+// vectors are not cut.
 class Chunks {
  public:
-  Chunks(std::int64_t count, std::int64_t grain);  // a positive count
+  Chunks(std::int64_t count, std::int64_t grain);  // `count` must be positive
   std::int64_t size() const { return size_; }
-  std::int64_t begin(std::int64_t chunk) const;  // of `size()`: the count
+  std::int64_t begin(std::int64_t chunk) const;  // first element of the chunk; `count` for chunk == size()
 
  private:
   std::int64_t count_, grain_, size_;
-  std::int64_t unit_ = 0, units_ = 0;  // of chunks of about equal size
+  std::int64_t unit_ = 0, units_ = 0;  // size of a unit and number of units, where chunks have about equal size; else 0
 };
 
 class ThreadPool {
  public:
-  // Where the system gives fewer threads than `cores`, so many are the pool's, and a warning says so.
+  // If the system gives fewer threads than `cores`, the pool has only those, and a warning says so.
   explicit ThreadPool(int cores);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Sized by cpu_info().usable_cores, or TESSERA_NUM_THREADS; made at the first call and never destroyed. Throws
-  // Error(invalid_argument) when the variable is no number of threads.
+  // The pool of the process, with as many cores as TESSERA_NUM_THREADS or else cpu_info().usable_cores says. It is made
+  // at the first call and never destroyed. Throws Error(invalid_argument) if the variable is not a valid number of
+  // threads.
   static ThreadPool& process();
 
   int cores() const { return cores_; }
 
-  // Splits [0, count) into chunks (see Chunks) and runs them on up to max_threads threads (0: all).
-  // Returns when every chunk has run. The first exception thrown by a chunk is rethrown here, the rest of the chunks
-  // are skipped. Nested calls run on the calling thread alone. The caller should hold a CoreLease.
+  // Splits [0, count) into chunks (see Chunks), runs them on up to `max_threads` threads (0: no limit) and returns when
+  // every chunk has run. If a chunk throws, the chunks that have not begun are skipped and the first exception is
+  // rethrown here. Nested calls run on the calling thread alone. The caller should hold a CoreLease.
   void parallel_for(std::int64_t count, std::int64_t grain, int max_threads, RangeFunction body);
 
   // The right to compute on one core. Leases nest: a second lease on the same thread is free, and its calls do nothing.
   // A lease is acquired and released by one thread at a time, which may be another each time.
   class CoreLease {
    public:
-    // Blocks until a core is free for the class. `threads`: most cores that the holder computes on (0: all).
+    // Blocks until a core is free for a run of this priority. The holder computes on at most `threads` cores (0: no
+    // limit).
     explicit CoreLease(ThreadPool& pool, Priority priority = Priority::standard, Clock& clock = Clock::steady(),
                        int threads = 0);
     ~CoreLease();
     CoreLease(const CoreLease&) = delete;
     CoreLease& operator=(const CoreLease&) = delete;
 
-    // Gives the core up, so that the thread may wait for something; acquire() waits for one again.
+    // Gives the core up, so that the thread may wait for something; acquire() blocks until it has one again.
     void release();
     void acquire();
-    // To be called between two parts of the work: lets more important runs go first, and runs of the same class if this
-    // one has computed for its turn (CoreLedger::kTurnNs).
+    // Lets more important runs go first, and runs of the same class if this one has computed for its turn
+    // (CoreLedger::kTurnNs). To be called between two parts of the work, such as the steps of a plan.
     void take_turns();
-    // How many cores the lease holds: the thread's own and, of a realtime run, those that have been given up for its
-    // helpers so far.
+    // The number of cores that the lease holds: the thread's own and, for a realtime run, those that have been set
+    // aside for its helpers so far.
     int cores() const;
 
    private:

@@ -10,11 +10,11 @@
 namespace tessera::base {
 namespace {
 
-// What the usual limit (ulimit -s) gives. Under a smaller one a kernel's buffers might not fit; pages that are not
-// touched take no memory.
+// The usual limit (ulimit -s). Under a smaller one a kernel's buffers might not fit; untouched pages take no memory.
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
-// Those that a fault of the thread itself raises go to it in any case; SIGPROF is a profiler's.
+// The signals that worker threads block: all but those raised by a fault of the thread itself, which reach it in any
+// case, and SIGPROF, which a profiler needs.
 sigset_t signals_of_the_program() {
   sigset_t signals;
   sigfillset(&signals);
@@ -24,7 +24,7 @@ sigset_t signals_of_the_program() {
 
 void* run_body(void* given) {
   const std::unique_ptr<std::function<void()>> body(static_cast<std::function<void()>*>(given));
-  ask_for_usual_slices();  // who starts it may have others
+  ask_for_usual_slices();  // the thread that starts this one may have short slices
   (*body)();
   return nullptr;
 }
