@@ -10,7 +10,7 @@
 namespace tessera::compress {
 namespace {
 
-// Whether the result has the axes of its operand, in their places.
+// Whether the result has the axes of its operand, in the same places.
 bool keeps_axes(const ir::Graph& graph, const ir::Node& node) {
   const ops::OpDef* op = ops::find_op(node.op);
   const bool keeps = op != nullptr && (op->element_wise != ops::ElementWise::no || node.op == "Resize" ||
@@ -19,7 +19,7 @@ bool keeps_axes(const ir::Graph& graph, const ir::Node& node) {
          rank_of(graph, node.inputs[0]) == rank_of(graph, node.outputs[0]);
 }
 
-// `seen`: values that were asked for already.
+// `seen` holds the values that were visited already.
 std::optional<std::size_t> told_axis(const ir::Graph& graph, ir::ValueId value, std::set<ir::ValueId>& seen) {
   if (!seen.insert(value).second || graph.value(value).origin != ir::Origin::node) return std::nullopt;
   const ir::Node& node = graph.node(graph.value(value).producer);

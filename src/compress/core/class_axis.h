@@ -1,4 +1,4 @@
-// Where the classes are in a model's scores.
+// Finds the axis of the classes in a model's scores.
 #pragma once
 
 #include <optional>
@@ -7,9 +7,10 @@
 
 namespace tessera::compress {
 
-// The axis of the value along which scores of classes lie: that of the Softmax, convolution or product that makes them,
-// through what is computed element by element or moves axes in between. Where none of these tells it, axis 1 of four
-// and more axes, as of images, and else the last. Nothing for a value of unknown rank or of one axis.
+// The axis of the value along which the scores of classes lie. It is that of the Softmax, convolution or product that
+// makes the scores, followed through operators that compute element by element or move axes. If none of these tells the
+// axis, it is axis 1 for values of four or more axes, such as images, and else the last axis. Nothing for a value of
+// unknown rank or of one axis.
 std::optional<std::size_t> class_axis(const ir::Graph& graph, ir::ValueId value);
 
 }  // namespace tessera::compress

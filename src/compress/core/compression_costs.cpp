@@ -27,7 +27,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// The predicted time of the graph as it runs: after the passes, for the shapes of these inputs.
+// The predicted time of the graph as it is run: after the passes, with the shapes of these inputs.
 std::optional<double> predicted_ms(const Model& model, const NamedValues& inputs, const SessionOptions& session) {
   std::map<std::string, std::int64_t> dims;
   for (const ValueDescription& input : model.inputs()) {
@@ -120,7 +120,7 @@ void measure_costs(CompressionCosts& costs, const Model& before, const Model& af
       costs.predicted_ms_before = x;
       costs.predicted_ms_after = y;
     }
-  } catch (const Error&) {  // shapes that depend on data have no prediction
+  } catch (const Error&) {  // there is no prediction for shapes that depend on data
   }
 }
 

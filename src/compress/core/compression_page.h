@@ -1,4 +1,4 @@
-// Sections of pages that all reports of compressed models share.
+// Sections of HTML pages that all reports of compressed models share.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,22 @@ std::string costs_facts(const CompressionCosts& costs);
 // A layer in a plot of errors.
 struct LayerMark {
   std::string name;
-  double bits = 0;               // of the file for each weight of the model before
-  std::optional<double> snr_db;  // what its compression costs
-  bool is_kept = false;          // it stayed as it was
-  std::string remark;            // why, or nothing
+  double bits = 0;               // in the file, per weight of the original model
+  std::optional<double> snr_db;  // of the model with this layer compressed
+  bool is_kept = false;          // whether it was left as it was
+  std::string remark;            // why, or empty
 };
-// The signal-to-noise ratio of layers against their bits per weight; "" where no layer has one. `explanation` says
-// what the ratio is taken at.
+// The plot of the layers' signal-to-noise ratios against their bits per weight; "" if no layer has a ratio.
+// `explanation` says how the ratio was measured.
 std::string error_by_bits_section(const std::vector<LayerMark>& layers, std::string_view explanation);
 
-// A kind of bytes of the model afterwards; `css_class`: memory, arithmetic or overhead.
+// A part of the compressed model's bytes. `css_class` is memory, arithmetic or overhead.
 struct SizePart {
   std::string name;
   std::string_view css_class;
   std::int64_t bytes = 0;
 };
-// `whole` comes first, and the parts are bars in its scale.
+// `whole` comes first; the parts are drawn as bars in its scale.
 std::string size_section(const SizePart& whole, const std::vector<SizePart>& parts, std::string_view explanation);
 
 }  // namespace tessera::compress

@@ -26,16 +26,16 @@ Shape without_ones(Shape shape) {
   return shape;
 }
 
-// As metrics of numbers want it; "" where each score has a label.
+// Why these labels are not one number for each score, as metrics of numbers need them; "" if they are.
 std::string reason_against_numbers(const Tensor& scores, const Tensor& labels) {
   if (without_ones(scores.shape()) == without_ones(labels.shape())) return "";
   return fmt::format("the labels are {} and the scores {}", to_string(labels.shape()), to_string(scores.shape()));
 }
 
-// Why these labels are no classes of the scores; "" where they are.
+// Why these labels are no classes of the scores; "" if they are.
 std::string reason_against(const Tensor& scores, const Tensor& labels, std::optional<std::size_t>& axis) {
   constexpr double kIgnored = -100;
-  double most = 1;  // of scores with a class each, which is there or not
+  double most = 1;  // for scores that each stand for a class that is present or not
   axis.reset();
   const std::size_t rank = scores.shape().size();
   if (scores.elements() != labels.elements()) {

@@ -1,4 +1,4 @@
-// What the labels of calibration data are to a model's scores.
+// Tells whether the labels of calibration data are classes or numbers for a model's scores.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,17 @@ namespace tessera::compress {
 struct LabelKind {
   bool any = false, classes = false;
   std::string against;  // why they are no classes
-  // Why they are no numbers that the scores are held against, one for each element; empty where they are.
+  // Why they are not one number for each score, to compare the scores with; empty if they are.
   std::string against_numbers;
-  std::optional<std::size_t> class_axis;  // of the scores, where the labels' shape tells it
+  std::optional<std::size_t> class_axis;  // of the scores, if the labels' shape determines it
 };
 
-// Labels are classes where they are whole numbers of the scores' shape without an axis, below its size (or -100, which
-// counts for nothing); or as many as there are scores, each 0 or 1. Looks at up to 4096 samples, and runs the model.
+// Labels are classes if they are whole numbers in the scores' shape without one axis, and less than that axis's size
+// (or -100, which is ignored); or if there are as many as scores, each 0 or 1. Looks at up to 4096 samples, and runs
+// the model.
 LabelKind kind_of_labels(const Model& model, const CalibrationData& data, const SessionOptions& session);
 
-// The first output of float32 that is no single number, or null.
+// The first float32 output that is not a single number, or null.
 const Tensor* scores_of(const Model& model, const NamedValues& outputs);
 
 }  // namespace tessera::compress

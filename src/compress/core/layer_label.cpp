@@ -16,13 +16,14 @@ bool is_numbered(const std::string& name) {
          name.starts_with("transpose_");
 }
 
-// "encoder.linear1" of "encoder.linear1.bias"; "" of a numbered name, and of one without a module.
+// The module in a name ("encoder.linear1" in "encoder.linear1.bias"); "" for a numbered name, and for one without a
+// module.
 std::string module_of(const std::string& bias) {
   const std::size_t dot = bias.rfind('.');
   return is_numbered(bias) || dot == std::string::npos ? "" : bias.substr(0, dot);
 }
 
-// The constant vector that is added to the layer's result, as its bias; an invalid id where there is none.
+// The constant vector that is added to the layer's result as its bias; an invalid id if there is none.
 ir::ValueId bias_of(const ir::Graph& graph, const std::vector<std::vector<ir::NodeId>>& uses, const ir::Node& node) {
   if (node.inputs.size() > 2 && node.inputs[2].valid()) return node.inputs[2];
   for (const ir::NodeId user : uses[static_cast<std::size_t>(node.outputs[0].index)]) {

@@ -1,4 +1,4 @@
-// What a layer is called where people read it.
+// Names of layers for people.
 #pragma once
 
 #include <map>
@@ -8,9 +8,9 @@
 
 namespace tessera::compress {
 
-// By the names of the weights of layers: the same name, but for those that an exporter numbered ("onnx::MatMul_140",
-// "val_12"). These are called by the layer's module, which a bias's name tells ("encoder.linear1.bias"), or by the
-// node.
+// For each layer, by the name of its weights, the name to show. It is the name of the weights, except where an exporter
+// numbered them ("onnx::MatMul_140", "val_12"): then it is the layer's module, taken from a bias's name
+// ("encoder.linear1.bias"), or else the node's name.
 std::map<std::string, std::string> layer_labels(const ir::Graph& graph, const std::vector<train::LayerWeight>& layers);
 
 }  // namespace tessera::compress

@@ -24,7 +24,7 @@ namespace {
 constexpr auto kInvalid = ErrorKind::invalid_argument;
 constexpr std::string_view kCommand = "command:";
 constexpr std::array<std::string_view, 3> kBesideReference{"agreement", "cosine", "snr"};
-// Metrics of trainings that take numbers as labels; the others count classes.
+// The metrics of trainings that take numbers as labels; all others count classes.
 constexpr std::array<std::string_view, 4> kOfNumbers{"r2", "mae", "mse", "rmse"};
 
 std::string_view without_argument(std::string_view name) {
@@ -46,7 +46,7 @@ const Tensor& needed_scores(const Model& model, const NamedValues& outputs, cons
   return *scores;
 }
 
-// The first output of integers, which may be classes, or null.
+// The first integer output, which may hold classes, or null.
 const Tensor* classes_of(const Model& model, const NamedValues& outputs) {
   constexpr std::array kTypes{DType::i64, DType::i32, DType::u8, DType::boolean};
   for (const ValueDescription& output : model.outputs()) {
@@ -56,7 +56,7 @@ const Tensor* classes_of(const Model& model, const NamedValues& outputs) {
   return nullptr;
 }
 
-// Positions whose largest element along the axis is the same.
+// Counts the positions, and those at which a and b have their largest element along the axis at the same index.
 void count_agreement(const Tensor& a, const Tensor& b, std::size_t axis, std::int64_t& same, std::int64_t& all) {
   std::int64_t outer = 1, inner = 1;
   const std::int64_t classes = a.shape()[axis];
@@ -84,18 +84,18 @@ void count_equal(const Tensor& a, const Tensor& b, std::int64_t& same, std::int6
     if (std::memcmp(x, y, bytes) == 0) ++same;
 }
 
-// Where no metric is named.
+// The metric that is chosen if none is named.
 std::string fitting_metric(const LabelKind& labels, bool can_agree, bool has_scores) {
   if (labels.classes) return "accuracy";
   if (!labels.any) return can_agree ? "agreement" : "cosine";
   if (labels.against_numbers.empty() && is_of_trainings("r2")) return "r2";
-  const std::string name = has_scores || !can_agree ? "cosine" : "agreement";  // cosine is of scores
+  const std::string name = has_scores || !can_agree ? "cosine" : "agreement";  // cosine needs float outputs
   warn("the labels of the data are passed over, and the metric is {}: they are no classes, as {}", name,
        labels.against);
   return name;
 }
 
-// The axis of the scores along which classes lie, as the graph tells it.
+// The axis of the scores along which the classes lie, if the graph tells it.
 std::optional<std::size_t> class_axis_of(const Model& model) {
   for (const ir::ValueId output : model.graph().outputs()) {
     const ir::ValueType& type = model.graph().value(output).type;
@@ -123,7 +123,7 @@ Tensor joined(const std::vector<Tensor>& parts) {
   return all;
 }
 
-// Removed with its file at the end.
+// A file that is removed when the object is destroyed.
 class ScratchFile {
  public:
   ScratchFile() {
@@ -255,7 +255,7 @@ void check_metric_name(const std::string& name) {
   const bool beside = std::ranges::find(kBesideReference, name) != kBesideReference.end();
   if (name.empty() || beside || is_command(name)) return;
   if (is_of_trainings(name)) {
-    train::make_metric(name);  // checks the argument of one that has some
+    train::make_metric(name);  // checks the metric's argument, if it has one
     return;
   }
   fail(kInvalid,

@@ -19,7 +19,8 @@ std::int64_t bytes_of(const NamedValues& values) {
   return bytes;
 }
 
-// So many that a pass over them takes about a second. Not measured, so that results do not depend on the machine.
+// The number of samples that a run computes in about a second. Estimated, not measured, so that results do not depend
+// on the machine.
 std::int64_t cheap_samples(const Model& model) {
   constexpr double kMultiplyAdds = 2e10, kLeast = 32, kMost = 512;
   double each = 0;
@@ -70,7 +71,7 @@ ReferenceOutputs::ReferenceOutputs(const Model& model, const CalibrationData& da
     : session_(session) {
   constexpr std::int64_t kMostBytes = std::int64_t{128} << 20;
   Session run(model, session);
-  CalibrationData single = data;  // samples that no run takes together can be far apart
+  CalibrationData single = data;  // for samples that are far apart, no run takes several together
   single.batch = 1;
   const NamedValues first = first_sample(model, data);
   const std::int64_t bytes = std::max<std::int64_t>(1, bytes_of(first) + bytes_of(run.run(first, kSameNumbers)));

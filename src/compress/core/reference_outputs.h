@@ -1,4 +1,4 @@
-// How close a model's outputs are to those of another one.
+// Compares a model's outputs with those of another one.
 #pragma once
 
 #include <map>
@@ -9,28 +9,28 @@
 
 namespace tessera::compress {
 
-// Models that are compared draw the same random numbers.
+// Makes the random operators of models that are compared draw the same numbers.
 inline const RunOptions kSameNumbers{.seed = 0};
 
-// Sums over pairs of outputs, of which the first is the signal.
+// Sums over pairs of outputs; the first of a pair is the signal, and the difference is the noise.
 struct OutputPowers {
   double signal = 0, noise = 0, other = 0, product = 0;
 
   void add(const Tensor& a, const Tensor& b);
-  // Infinite where nothing differs, -infinity where one is not finite.
+  // Infinite if nothing differs, -infinity if a value is not finite.
   double snr_db() const;
   double cosine() const;
 };
 using PowersByOutput = std::map<std::string, OutputPowers>;
-// By output, for those of float32.
+// Adds the powers of each float32 output to those of its name.
 void add_powers(PowersByOutput& powers, const NamedValues& a, const NamedValues& b);
 // The lowest signal-to-noise ratio of the outputs, in decibels.
 double lowest_snr_db(const PowersByOutput& powers);
 
-// Outputs of a model on samples that are spread over the data, against which other models are held.
+// A model's outputs on samples that are spread over the data, as a reference for other models.
 class ReferenceOutputs {
  public:
-  // Runs the model on about `most_samples` samples, or, for 0, on 32 to 512 of them, the more the less a run computes.
+  // Runs the model on about `most_samples` samples. If that is 0, on 32 to 512 of them: more, the less a run computes.
   // Keeps at most 128 MiB of inputs and outputs. Throws Error as read_samples does.
   ReferenceOutputs(const Model& model, const CalibrationData& data, const SessionOptions& session,
                    std::int64_t most_samples);
@@ -49,7 +49,7 @@ struct OutputSnr {
   double snr_db = 0;
   std::int64_t samples = 0;
 };
-// Over all samples of the data, which are those of the reference where it has all.
+// Compares the outputs on all samples of the data, using those of the reference if it has all of them.
 OutputSnr compare_outputs(const ReferenceOutputs& reference, const Model& before, const Model& after,
                           const CalibrationData& data, const SessionOptions& session);
 

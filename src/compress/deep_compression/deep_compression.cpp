@@ -32,7 +32,7 @@ const Tensor& constant_of(const Model& model, const std::string& name) {
   return *constant;
 }
 
-// Values of their own for all weights, from a model that looks them up.
+// The pruned model with the weights that a trained model of codebooks looks up, each weight a value of its own.
 Model with_values(const Model& pruned, const Model& tuned, Shares& shares) {
   std::map<std::string, Tensor> values;
   for (auto& [name, each] : shares) {
@@ -52,7 +52,7 @@ Model with_values(const Model& pruned, const Model& tuned, Shares& shares) {
   return train::with_weights(pruned, values);
 }
 
-// The signal-to-noise ratio of the shared weights in decibels, infinite where nothing differs.
+// The signal-to-noise ratio of the shared weights in decibels; infinite if nothing differs.
 double sharing_snr_db(const Tensor& weights, const Tensor& shared) {
   double signal = 0, noise = 0;
   for (std::int64_t i = 0; i < weights.elements(); ++i) {
@@ -70,7 +70,7 @@ std::int64_t coded_bytes(const Tensor& weights) {
   return static_cast<std::int64_t>(io::encode_weights({piece}).size());
 }
 
-// One run of the recipe, on one division of the data.
+// One run of the recipe, on one split of the data.
 class Run {
  public:
   Run(const CompressionRecipe& recipe, const CompressionHooks& hooks, TrainingConfig config, std::int64_t fold)
@@ -83,7 +83,7 @@ class Run {
   }
 
   CompressedFold run() {
-    io::check_output(account_.path);  // before the work
+    io::check_output(account_.path);  // before any work is done
     const Model dense = train_dense();
     const Model pruned = prune(recipe_.dictionary ? with_dictionaries(dense, *recipe_.dictionary) : dense);
     write(recipe_.share ? share(pruned) : without_sharing(pruned), dense);
@@ -110,7 +110,7 @@ class Run {
     return trained_.back().second;
   }
 
-  // The nets of the stages so far, the last of which was not trained to its end: beside the package's path.
+  // Writes the nets of the stages so far beside the package, the last of them not fully trained. Returns their paths.
   std::string write_trained() const {
     std::string paths;
     for (const auto& [stage, net] : trained_) {
@@ -181,7 +181,7 @@ class Run {
   void write(const Model& model, const Model& dense) {
     const io::PackageInfo info{TESSERA_VERSION, "any", "any", "f32", {}, {}, false};
     account_.file_bytes = io::write_package(account_.path, model.graph(), info, {}, true).file_bytes;
-    // What counts is what a reader of the file gets.
+    // The quality is measured on the package as it is read back from the file.
     const Model read = Model::load(account_.path);
     account_.compressed = Trainer(read, config_).evaluate().value;
     account_.multiply_adds_dense = count_multiply_adds(dense);

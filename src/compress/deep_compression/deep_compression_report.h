@@ -1,4 +1,4 @@
-// What a recipe of Deep Compression did, as text, JSON and a page.
+// Reports on a recipe of Deep Compression, as text, JSON and a page.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace tessera::compress {
 
-// `folds` has one entry at least.
+// `folds` must not be empty.
 std::string deep_compression_text(const std::vector<CompressedFold>& folds);
 std::string deep_compression_json(const std::vector<CompressedFold>& folds);
-// `recipe`: the name of its file.
+// `recipe` is the name of its file.
 std::string deep_compression_html(const std::vector<CompressedFold>& folds, const std::string& recipe);
 
 }  // namespace tessera::compress

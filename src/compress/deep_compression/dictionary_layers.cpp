@@ -15,7 +15,7 @@ namespace {
 
 using train::LayerWeight;
 
-// The graph with 1 in place of the open dimensions of its inputs.
+// The graph with 1 in place of the inputs' open dimensions.
 ir::Graph of_one_sample(ir::Graph graph) {
   for (const ir::ValueId id : graph.inputs()) {
     ir::ValueType& type = graph.value(id).type;
@@ -63,7 +63,7 @@ class Converter {
   }
 
  private:
-  // Those of convolutions.
+  // The weights of the chosen convolutions.
   std::vector<LayerWeight> chosen_weights() const {
     std::vector<LayerWeight> weights = train::layer_weights(graph_);
     for (const std::string& pattern : options_.exclude) {
@@ -81,7 +81,7 @@ class Converter {
     return text.empty() ? "the model has none with constant float32 weights" : text;
   }
 
-  // Multiply-adds of a dictionary of that size none of whose coefficients is zero.
+  // Multiply-adds with a dictionary of that size, if no coefficient is zero.
   double with_dictionary(const ir::Node& node, const Shape& weights) const {
     const TensorPositions positions = positions_of(node);
     const double outputs = static_cast<double>(weights[0]), channels = static_cast<double>(weights[1]);
@@ -133,7 +133,7 @@ class Converter {
     converted.attributes.erase("group");
     const auto part = [&](const char* name, const Tensor& value) {
       const std::string full = weight.name + name;
-      const ir::ValueId known = graph_.find_value(full);  // of another layer with the same weights
+      const ir::ValueId known = graph_.find_value(full);  // made for another layer with the same weights
       return known.valid() ? known : graph_.add_constant(value, full);
     };
     converted.inputs = {node.inputs[0], part("/dictionary", learned.vectors), part("/indices", learned.indices),

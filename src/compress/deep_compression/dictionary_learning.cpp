@@ -32,7 +32,7 @@ struct Matrix {
   }
 };
 
-// Scales to length 1; false for zeros.
+// Scales the vector to length 1. Returns false if it is zero.
 bool normalise(std::span<double> vector) {
   const double length = std::sqrt(dot(vector, vector));
   if (!(length > kNothing)) return false;
@@ -40,8 +40,8 @@ bool normalise(std::span<double> vector) {
   return true;
 }
 
-// Solves A X = B in place of B by Cholesky's decomposition, which takes A's place. False where A is not positive
-// definite.
+// Solves A X = B by Cholesky decomposition. X overwrites B, and the decomposition overwrites A. Returns false if A is
+// not positive definite.
 bool solve(Matrix& a, Matrix& b) {
   for (std::int64_t j = 0; j < a.rows; ++j) {
     for (std::int64_t i = j; i < a.rows; ++i) {
@@ -109,7 +109,7 @@ class Learner {
   }
 
  private:
-  // Samples that are long and far from the directions chosen before.
+  // Starts from samples that are long and far from the directions chosen so far.
   void choose_apart() {
     Vector left(static_cast<std::size_t>(samples_.rows));
     for (std::int64_t i = 0; i < samples_.rows; ++i)
@@ -131,7 +131,7 @@ class Learner {
     dictionary_.row(k)[static_cast<std::size_t>(k % dictionary_.columns)] = 1;
   }
 
-  // Each vector becomes the mean of the samples closest to its line, turned to its side.
+  // Makes each vector the mean of the samples closest to its line, after turning them to its side.
   void cluster() {
     Matrix sums(dictionary_.rows, dictionary_.columns);
     for (std::int64_t i = 0; i < samples_.rows; ++i) {
@@ -162,14 +162,15 @@ class Learner {
         along[static_cast<std::size_t>(k)] = dot(samples_.row(i), dictionary_.row(k));
       Combination& combination = combinations_[static_cast<std::size_t>(i)];
       combination = pursue(gram, along);
-      // The error of the best coefficients for these vectors.
+      // Adds the error with the best coefficients for these vectors.
       error_ += dot(samples_.row(i), samples_.row(i));
       for (std::size_t t = 0; t < combination.indices.size(); ++t)
         error_ -= combination.coefficients[t] * along[static_cast<std::size_t>(combination.indices[t])];
     }
   }
 
-  // One vector after the other, that which the rest of the sample lies along most; then all coefficients anew.
+  // Chooses vectors one by one, each time the one most aligned with what is left of the sample, and then recomputes all
+  // coefficients.
   Combination pursue(const Matrix& gram, const Vector& along) const {
     Combination chosen;
     Vector rest = along;
@@ -199,8 +200,8 @@ class Learner {
     return chosen;
   }
 
-  // The vectors that come closest to the samples with these coefficients: (AᵀA) D = Aᵀ V. Those that no sample uses
-  // take the direction of the sample that is met worst.
+  // Finds the vectors that approximate the samples best with these coefficients: (AᵀA) D = Aᵀ V. A vector that no
+  // sample uses takes the direction of the sample with the largest error.
   void improve_vectors() {
     Matrix a(dictionary_.rows, dictionary_.rows), b(dictionary_.rows, dictionary_.columns);
     for (std::int64_t i = 0; i < samples_.rows; ++i) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMostIterations = 300;
 
-// k-means of sorted numbers. A cluster is a run of them; its number is known by where it begins.
+// k-means of sorted numbers. A cluster is a contiguous run of them, represented by the position of its first number.
 class Clusters {
  public:
   Clusters(const std::vector<float>& sorted, std::size_t count) : sorted_(sorted), sums_(sorted.size() + 1) {
@@ -42,7 +42,7 @@ class Clusters {
   }
 
  private:
-  // Where the numbers that are nearest to each centroid begin, and the end.
+  // The position of the first number nearest to each centroid, followed by the count of numbers.
   std::vector<std::size_t> assign() const {
     std::vector<std::size_t> begins{0};
     for (std::size_t i = 0; i + 1 < centroids_.size(); ++i) {

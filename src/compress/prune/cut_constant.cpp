@@ -52,7 +52,7 @@ void cut_broadcast(ir::Graph& graph, ir::NodeId id, std::size_t input, std::size
   const Tensor* constant = operand.valid() ? graph.constant(operand) : nullptr;
   if (constant == nullptr) return;
   const auto own = static_cast<std::size_t>(constant->rank());
-  if (own > rank || own + axis < rank) return;  // it has no such axis
+  if (own > rank || own + axis < rank) return;  // the operand does not have this axis
   const std::size_t at = own + axis - rank;
   if (constant->shape()[at] > 1) cut_constant(graph, id, input, at, kept, made);
 }

@@ -1,4 +1,4 @@
-// Constants of which only some entries of an axis stay.
+// Reduces constants to some of the entries along an axis.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,20 @@
 
 namespace tessera::compress {
 
-// Smaller constants by what they were made of: the constant, the axis, and its entries that stayed.
+// The smaller constants, by the original constant, the axis, and the entries that are kept.
 using CutConstants = std::map<std::tuple<ir::ValueId, std::size_t, std::vector<std::int64_t>>, ir::ValueId>;
 
-// Gives operand `input` of the node, where it is a constant, only these entries of an axis. Other uses of the constant
-// keep it as it is, and share the smaller one, which takes its name, where they are cut alike. `made`: of the graph.
+// If operand `input` of the node is a constant, keeps only the entries `kept` along its axis. Other readers keep the
+// original constant; operands that are cut alike share one smaller constant, which gets the original's name. `made`
+// holds the smaller constants of this graph.
 void cut_constant(ir::Graph& graph, ir::NodeId node, std::size_t input, std::size_t axis,
                   const std::vector<std::int64_t>& kept, CutConstants& made);
 
-// The same for a constant addend or factor of a value of that rank along the value's axis, as it broadcasts.
+// Does the same to a constant addend or factor that broadcasts to a value of rank `rank`, along the value's axis.
 void cut_broadcast(ir::Graph& graph, ir::NodeId node, std::size_t input, std::size_t rank, std::size_t axis,
                    const std::vector<std::int64_t>& kept, CutConstants& made);
 
-// Drops what the smaller constants left without use, and infers all types anew.
+// Removes everything that is unused after the cuts, and infers all types anew.
 void infer_cut_graph(ir::Graph& graph);
 
 }  // namespace tessera::compress

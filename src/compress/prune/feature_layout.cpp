@@ -11,12 +11,12 @@ std::int64_t count_of(const std::vector<std::int64_t>& sizes) {
   return count;
 }
 
-// Features between two neighbours along the factor.
+// The distance between the numbers of two neighbouring features along the factor.
 std::int64_t stride_of(const std::vector<std::int64_t>& sizes, int feature) {
   return count_of({sizes.begin() + feature + 1, sizes.end()});
 }
 
-// Gives the factors of a layout to the dimensions of a Reshape.
+// Distributes the factors of a layout over the dimensions of a Reshape.
 class Divider {
  public:
   explicit Divider(const FeatureLayout& from) : layout_(from) {
@@ -29,7 +29,7 @@ class Divider {
     while (end > begin && take_last(dims[end - 1], axes[end - 1])) --end;
     while (begin < end && take_first(dims[begin], axes[begin])) ++begin;
     if (end - begin > 1) return std::nullopt;
-    // One dimension has what is left; with none left only factors of size 1 may be over.
+    // A single dimension takes all factors that are left; if there is none, only factors of size 1 may be left.
     if (end - begin == 1) axes[begin] = left_;
     else if (std::ranges::any_of(left_, [](const AxisFactor& each) { return each.is_feature() || each.size != 1; }))
       return std::nullopt;
@@ -124,7 +124,7 @@ class Divider {
 
   FeatureLayout layout_;
   AxisFactors left_;
-  std::vector<AxisFactor*> taken_;  // in the axes, whose vectors do not change after that
+  std::vector<AxisFactor*> taken_;  // point into the axes, whose vectors do not change after that
 };
 
 }  // namespace
@@ -182,7 +182,7 @@ std::vector<std::int64_t> FeatureLayout::left_along(std::size_t axis, const std:
     if (!each.size.is_known()) return {};
     entries *= each.size.value();
   }
-  // Which entries of each factor of features are left.
+  // For each factor of features, which of its entries are left.
   std::vector<std::vector<bool>> kept(sizes.size());
   for (std::size_t f = 0; f < sizes.size(); ++f) {
     kept[f].assign(static_cast<std::size_t>(sizes[f]), false);

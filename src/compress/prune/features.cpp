@@ -19,7 +19,7 @@ using passes::integer_of;
 
 constexpr std::size_t kChannels = 1;  // the axis of a convolution's channels
 
-// Operators that compute each channel of axis 1 from that channel of their first operand.
+// Whether the operator computes each channel of axis 1 from the same channel of its first operand.
 bool keeps_channels(const ir::Node& node) {
   static const std::set<std::string_view> names{"AveragePool", "BatchNormalization", "GlobalAveragePool",
                                                 "GlobalMaxPool", "MaxPool"};
@@ -86,7 +86,7 @@ void FeatureSets::visit(const ir::Graph& graph, NodeId id) {
   }
 }
 
-// Convolutions and products with a matrix, whose results have features of their own.
+// Handles convolutions and products with a matrix, whose results have features of their own.
 bool FeatureSets::visit_layer(const ir::Graph& graph, NodeId id) {
   const ir::Node& node = graph.node(id);
   const bool conv = node.op == "Conv", deconv = node.op == "ConvTranspose", gemm = node.op == "Gemm";
@@ -100,7 +100,7 @@ bool FeatureSets::visit_layer(const ir::Graph& graph, NodeId id) {
   if (gemm && (integer_of(node, "transA", 0) != 0 ||
                (node.inputs.size() > 2 && node.inputs[2].valid() && !graph.is_constant(node.inputs[2]))))
     return false;
-  if (has_features(x)) {  // all of them along the axis that is summed over
+  if (has_features(x)) {  // all features lie along the axis that is summed over
     const std::size_t read = spatial ? kChannels : layout(x).axes.size() - 1;
     for (std::size_t axis = 0; axis < layout(x).axes.size(); ++axis)
       if (axis != read && layout(x).has_features(axis)) return false;
@@ -120,7 +120,7 @@ bool FeatureSets::visit_layer(const ir::Graph& graph, NodeId id) {
   return true;
 }
 
-// Layers with the same weights stay alike, so that they can go on sharing them.
+// Ties layers with the same weights, so that they can go on sharing them.
 void FeatureSets::tie_shared(const ir::Graph& graph, NodeId id) {
   const ir::Node& node = graph.node(id);
   const auto [first, is_first] = first_with_.try_emplace(node.inputs[1], id);
@@ -150,7 +150,7 @@ bool FeatureSets::pass_on(const ir::Graph& graph, const ir::Node& node) {
   return has_features(node.inputs[0]) && pass_along_axes(graph, node);
 }
 
-// Operators whose result has the features of their first operand.
+// Handles operators whose result has the features of their first operand.
 bool FeatureSets::pass_along_axes(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == "Reshape" || node.op == "Flatten") return reshape(graph, node);
   if (node.op == "Split" || node.op == "Slice") return divide(graph, node);
@@ -178,7 +178,7 @@ bool FeatureSets::pass_along_axes(const ir::Graph& graph, const ir::Node& node) 
   return true;
 }
 
-// Whether nobody uses of a Shape the sizes of axes with features.
+// Whether all readers of a Shape use only the sizes of axes without features.
 bool FeatureSets::reads_other_sizes(const ir::Graph& graph, const ir::Node& shape) const {
   if (graph.is_output(shape.outputs[0])) return false;
   const std::size_t rank = layout(shape.inputs[0]).axes.size();
@@ -194,15 +194,16 @@ bool FeatureSets::reads_other_sizes(const ir::Graph& graph, const ir::Node& shap
   });
 }
 
-// Where features lie along several axes, those that go must be whole slabs, or what is left would be no tensor.
+// Keeps the sets that are no whole slabs where features lie along several axes: without them, the rest of the value
+// would be no tensor.
 void FeatureSets::keep_what_is_no_slab() {
   for (const auto& [value, layout] : values_) {
     if (layout.sizes.size() < 2) continue;
-    std::map<int, std::size_t> count;  // of the features of each set
+    std::map<int, std::size_t> count;  // number of features of each set
     for (const int channel : layout.channels) ++count[tied_.set_of(channel)];
     std::set<int> rectangular;
     for (std::size_t f = 0; f < layout.sizes.size(); ++f) {
-      std::map<int, std::size_t> in_slabs;  // features of each set in slabs that have no other ones
+      std::map<int, std::size_t> in_slabs;  // number of features of each set that lie in slabs without other sets
       for (std::int64_t at = 0; at < layout.sizes[f]; ++at) {
         const std::vector<std::size_t> slab = layout.slab(static_cast<int>(f), at);
         const int set = tied_.set_of(layout.channels[slab[0]]);

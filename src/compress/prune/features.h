@@ -1,4 +1,4 @@
-// Features that can be taken out of a net together: channels, or heads of attention.
+// Finds features (channels, or heads of attention) that can be removed from a net together.
 #pragma once
 
 #include <map>
@@ -12,33 +12,34 @@
 namespace tessera::compress {
 
 enum class FeatureKind : std::uint8_t {
-  channels,  // outputs of convolutions and of products with a matrix, but those of heads
-  heads,     // of attention: what a Reshape makes heads of, and products of two activations keep apart
+  channels,  // outputs of convolutions and of products with a matrix, except those of heads
+  heads,     // heads of attention: an axis made by a Reshape that products of two activations keep apart
 };
 
 // Follows the outputs of layers (convolutions and products with a constant matrix) through the net to the layers that
-// read them, along whatever axes Reshape, Transpose and the like put them. What a sum, a depthwise convolution or
-// another element-wise operator ties stays or goes together; so do, of each head, the outputs of the projections of
-// queries, keys and values. Features stay where an operator does not treat them one by one.
+// read them, along whatever axes Reshape, Transpose and similar operators put them. Features that a sum, a depthwise
+// convolution or another element-wise operator ties together stay or go together; so do, for each head, the outputs of
+// the projections of queries, keys and values. Features stay if an operator on their way does not treat them one by
+// one.
 class FeatureSets {
  public:
-  // Of a graph whose types are inferred, and the shapes of whose Reshapes are constant.
+  // Expects a graph with inferred types, in which the shapes of Reshapes are constant.
   FeatureSets(const ir::Graph& graph, FeatureKind kind);
 
-  // Layers that make features: their nodes. Sets name them by their number here.
+  // The nodes of the layers that make features. Sets name a layer by its index here.
   const std::vector<ir::NodeId>& layers() const { return layers_; }
-  // Sets that may go, as TiedChannels gives them: one for each channel or head.
+  // The sets that may be removed, one per channel or head, as TiedChannels::families() gives them.
   std::vector<std::vector<ChannelSet>> families() const { return tied_.families(); }
-  // Why features of this kind have to stay, of each operator that keeps some: "node 'attention' (Softmax)".
+  // The reasons why features of this kind have to stay, one per operator that keeps some: "node 'attention' (Softmax)".
   const std::vector<std::string>& reasons() const { return reasons_; }
 
   void remove(const ChannelSet& set) { tied_.remove(set); }
   bool has_features(ir::ValueId value) const { return value.valid() && values_.contains(value); }
   bool has_features(ir::ValueId value, std::size_t axis) const;
   const FeatureLayout& layout(ir::ValueId value) const { return values_.at(value); }
-  // Entries of an axis that are left; empty where the axis has no features.
+  // The entries of an axis that are left; empty if the axis has no features.
   std::vector<std::int64_t> kept(ir::ValueId value, std::size_t axis) const;
-  // The same along the axis that a layer makes features on, and reads them from.
+  // The entries that are left along the axis on which a layer makes or reads features.
   std::vector<std::int64_t> kept(ir::ValueId value) const;
 
  private:
@@ -54,7 +55,7 @@ class FeatureSets {
   bool reduce(const ir::Graph& graph, const ir::Node& node);
   bool pick(const ir::Graph& graph, const ir::Node& node);
   bool shift_axes(const ir::Graph& graph, const ir::Node& node);
-  FeatureLayout layout_of(const ir::Graph& graph, ir::ValueId value) const;  // without features: plain axes
+  FeatureLayout layout_of(const ir::Graph& graph, ir::ValueId value) const;  // plain axes for a value without features
   bool reads_other_sizes(const ir::Graph& graph, const ir::Node& shape) const;
   void tie(const std::vector<int>& a, const std::vector<int>& b);
   void tie_shared(const ir::Graph& graph, ir::NodeId id);
@@ -66,16 +67,16 @@ class FeatureSets {
   std::map<ir::ValueId, FeatureLayout> values_;
   std::vector<int> in_heads_;  // channels
   std::vector<ir::NodeId> layers_;
-  std::map<ir::ValueId, ir::NodeId> first_with_;  // the first layer with these weights
+  std::map<ir::ValueId, ir::NodeId> first_with_;  // first layer with these weights
   std::vector<std::vector<ir::NodeId>> uses_;
-  std::vector<std::pair<std::string, int>> keepers_;  // with a channel that is kept
+  std::vector<std::pair<std::string, int>> keepers_;  // reason, and a channel that is kept for it
   std::vector<std::string> reasons_;
 };
 
-// The graph with smaller constants, so that the features that `sets` removed are gone.
+// The graph with smaller constants, without the features that `sets` removed.
 ir::Graph without_features(ir::Graph graph, const FeatureSets& sets);
 
-// A convolution each of whose outputs is made of one input.
+// Whether the node is a convolution in which each output depends on one input channel.
 bool is_depthwise(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace tessera::compress

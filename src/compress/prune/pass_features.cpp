@@ -1,4 +1,4 @@
-// How operators that compute nothing across features pass them on.
+// Passes features through operators that compute nothing across them.
 #include <algorithm>
 
 #include "compress/core/graph_facts.h"
@@ -16,7 +16,8 @@ using passes::integer_of;
 
 }  // namespace
 
-// Along the axis of features they stand in a row; along another one all operands have the same.
+// Along the axis of features, those of the operands follow each other; along another axis, all operands have the same
+// features.
 bool FeatureSets::concatenate(const ir::Graph& graph, const ir::Node& node) {
   const ir::Dims& dims = *dims_of(graph, node.outputs[0]);
   const std::size_t axis = axis_at(integer_of(node, "axis", 0), dims.size());
@@ -52,14 +53,15 @@ bool FeatureSets::reshape(const ir::Graph& graph, const ir::Node& node) {
   return true;
 }
 
-// A product of two activations for each entry of the axes before the last two. Where features lie along these, all of
-// an entry belongs together; else those along the axis that is summed over are tied one by one.
+// Handles a product of two activations, which is computed for each entry of the axes before the last two. If features
+// lie along these, all features of an entry belong together; else those along the axis that is summed over are tied one
+// by one.
 bool FeatureSets::multiply(const ir::Graph& graph, const ir::Node& node) {
   const std::size_t rank = rank_of(graph, node.outputs[0]);
   if (dims_of(graph, node.inputs[0]) == nullptr || dims_of(graph, node.inputs[1]) == nullptr || rank < 2) return false;
   const FeatureLayout a = layout_of(graph, node.inputs[0]), b = layout_of(graph, node.inputs[1]);
   if (a.axes.size() != rank || b.axes.size() != rank) return false;
-  // Features along one axis of the first ones, or none; the same number in both.
+  // The factors of features along one of the leading axes, or -1; both operands must have equally many.
   int of_a = -1, of_b = -1;
   std::size_t shared = 0;
   for (std::size_t axis = 0; axis + 2 < rank; ++axis) {
@@ -89,7 +91,7 @@ bool FeatureSets::multiply(const ir::Graph& graph, const ir::Node& node) {
     return true;
   }
   const std::int64_t heads = a.sizes[static_cast<std::size_t>(of_a)];
-  std::vector<int> first;  // of each head
+  std::vector<int> first;  // feature of each head
   for (std::int64_t head = 0; head < heads; ++head) {
     const std::vector<std::size_t> left = a.slab(of_a, head), right = b.slab(of_b, head);
     first.push_back(a.channels[left[0]]);
@@ -129,7 +131,7 @@ bool FeatureSets::broadcast(const ir::Graph& graph, const ir::Node& node) {
       if ((all->has_features(i) || each.has_features(i)) && !same_factors(all->axes[i], each.axes[i])) return false;
     tie(all->channels, each.channels);
   }
-  // What is neither constant nor has features is the same for all of them.
+  // Operands that are neither constant nor have features must broadcast along the axes of features.
   for (const ValueId input : node.inputs) {
     if (!input.valid() || has_features(input) || graph.is_constant(input)) continue;
     const std::size_t own = rank_of(graph, input);
@@ -143,7 +145,7 @@ bool FeatureSets::broadcast(const ir::Graph& graph, const ir::Node& node) {
   return true;
 }
 
-// Parts of an axis without features, or of one that has nothing else.
+// Handles parts of an axis without features, or of an axis that is a single factor of features.
 bool FeatureSets::divide(const ir::Graph& graph, const ir::Node& node) {
   const FeatureLayout from = layout(node.inputs[0]);
   const std::size_t rank = from.axes.size();
@@ -203,7 +205,7 @@ bool FeatureSets::reduce(const ir::Graph& graph, const ir::Node& node) {
   return true;
 }
 
-// A Gather of one entry of an axis, which goes.
+// Handles a Gather of one entry of an axis, which removes the axis.
 bool FeatureSets::pick(const ir::Graph& graph, const ir::Node& node) {
   FeatureLayout to = layout(node.inputs[0]);
   const Tensor* index = graph.constant(node.inputs[1]);
@@ -226,7 +228,7 @@ bool FeatureSets::pick(const ir::Graph& graph, const ir::Node& node) {
   return true;
 }
 
-// Axes of size 1 that come or go.
+// Handles operators that insert or remove axes of size 1.
 bool FeatureSets::shift_axes(const ir::Graph& graph, const ir::Node& node) {
   FeatureLayout to = layout(node.inputs[0]);
   auto axes = constant_integers(graph, node, 1);

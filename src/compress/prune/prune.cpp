@@ -54,7 +54,7 @@ std::vector<LayerWeight> chosen_layers(const ir::Graph& graph, const OneShotPrun
   return layers;
 }
 
-// Returns nothing for "none". The message lists channels and heads too, which prune() deals with before it comes here.
+// Returns nothing for "none". The message lists channels and heads too, which prune() handles before it calls this.
 std::optional<train::KeptOfGroup> group_structure(const std::string& structure) {
   const bool is_group = structure.find(':') != std::string::npos;
   require(structure == "none" || is_group, ErrorKind::invalid_argument,
@@ -97,7 +97,7 @@ Model prune_weights(const Model& model, const OneShotPruneOptions& options, Prun
   return train::with_weights(model, values);
 }
 
-// Which channels or heads go: those whose weights have the smallest root mean square.
+// Removes the channels or heads whose weights have the smallest root mean square.
 class StructurePruner {
  public:
   StructurePruner(const ir::Graph& graph, const OneShotPruneOptions& options, FeatureKind kind)
@@ -139,7 +139,7 @@ class StructurePruner {
         sum += ranked.back().score;
       }
       left.push_back(families[i].size());
-      // Layers differ in scale: across them a channel counts by its share of its family's mean.
+      // Layers differ in scale, so across layers a channel is ranked by its score relative to its family's mean.
       for (Candidate& each : ranked) each.score *= sum > 0 ? static_cast<double>(ranked.size()) / sum : 1;
       if (!options_.global) removed += remove_smallest(ranked, left);
       all.insert(all.end(), ranked.begin(), ranked.end());
@@ -151,7 +151,7 @@ class StructurePruner {
                                     : fmt::format("they are kept by {}", fmt::join(sets_.reasons(), ", ")));
   }
 
-  // Of each family one channel stays.
+  // Removes the candidates with the smallest scores, but leaves at least one channel of each family.
   std::size_t remove_smallest(std::vector<Candidate>& candidates, std::vector<std::size_t>& left) {
     std::ranges::stable_sort(candidates, {}, &Candidate::score);
     auto most = static_cast<std::size_t>(std::llround(options_.sparsity * static_cast<double>(candidates.size())));
@@ -232,8 +232,8 @@ class StructurePruner {
   std::map<std::string, std::string> labels_;
 };
 
-// The graph with one of several transposes of the same constant, and without copies of constants: weights that layers
-// share are then still shared when these are folded.
+// The graph without copies of constants, and with one Transpose in place of several of the same constant, so that
+// layers still share weights after these are folded.
 ir::Graph with_merged_weights(ir::Graph graph) {
   std::vector<ir::ValueId> replacements(graph.value_count());
   const auto current = [&](ir::ValueId value) {
@@ -260,7 +260,7 @@ ir::Graph with_merged_weights(ir::Graph graph) {
   return graph;
 }
 
-// Whether several nodes use a matrix of weights.
+// Whether several nodes read the same matrix of weights.
 bool shares_weights(const ir::Graph& graph) {
   const auto uses = graph.compute_uses();
   for (std::size_t i = 0; i < graph.value_count(); ++i) {
@@ -271,7 +271,7 @@ bool shares_weights(const ir::Graph& graph) {
   return false;
 }
 
-// Weights that are used in several forms are held in each when shapes change.
+// Pruning can add parameters: weights that are used in several forms are stored in each form when shapes change.
 void check_fewer(const Model& before, const PruneReport& report, const std::string& structure) {
   require(report.parameters_after < report.parameters_before || !shares_weights(before.graph()),
           ErrorKind::invalid_argument,
@@ -280,7 +280,7 @@ void check_fewer(const Model& before, const PruneReport& report, const std::stri
           structure, report.parameters_after, report.parameters_before);
 }
 
-// Shapes that exporters compute become numbers first, so that what a Reshape does with features can be told.
+// Folds shapes that exporters compute into constants first, so that the effect of a Reshape on features is known.
 Model prune_features(const Model& model, const OneShotPruneOptions& options, FeatureKind kind, PruneReport& report) {
   constexpr std::string_view kPasses[] = {"sink_constants", "fold_constants", "fold_shape_arithmetic", "remove_no_ops"};
   const Model merged(std::make_shared<const ir::Graph>(with_merged_weights(model.graph())));
@@ -288,8 +288,8 @@ Model prune_features(const Model& model, const OneShotPruneOptions& options, Fea
   return Model(std::make_shared<const ir::Graph>(StructurePruner(graph, options, kind).run(report)));
 }
 
-// Layers of an optimised model are fused: to prune the others alone would say that a share of the weights went that did
-// not.
+// Refuses optimised models. Their layers are fused and cannot be pruned, so the reported share of removed weights would
+// be wrong.
 void check_not_optimised(const ir::Graph& graph) {
   for (const ir::NodeId id : graph.order()) {
     const ir::Node& node = graph.node(id);

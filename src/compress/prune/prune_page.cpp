@@ -1,4 +1,4 @@
-// The page of a pruning.
+// Writes the page of a pruning.
 #include <fmt/format.h>
 
 #include <algorithm>

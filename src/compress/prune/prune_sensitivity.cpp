@@ -23,7 +23,7 @@ void say(const PruneDiagnosisOptions& diagnosis, std::string_view what, double d
   if (diagnosis.progress) diagnosis.progress(what, done);
 }
 
-// The model with one layer pruned, or nothing where it cannot be pruned alone.
+// The model with one layer pruned, or nothing if it cannot be pruned alone.
 std::optional<Model> with_one_pruned(const Model& model, OneShotPruneOptions options, const std::string& layer) {
   options.only = {layer};
   options.global = false;
@@ -31,11 +31,11 @@ std::optional<Model> with_one_pruned(const Model& model, OneShotPruneOptions opt
     return prune(model, options);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::invalid_argument) throw;
-    return std::nullopt;  // no channel of it can go, or none of its weights
+    return std::nullopt;  // no channel of it, or none of its weights, can be removed
   }
 }
 
-// The sparsities that are tried: a structure N:M gives its own.
+// The sparsities to try; a structure N:M determines its own.
 std::vector<double> tried(const OneShotPruneOptions& options, const PruneDiagnosisOptions& diagnosis,
                           const PruneReport& report) {
   if (options.structure == "none" || options.structure == "channels") return diagnosis.sparsities;
@@ -78,7 +78,7 @@ PruneSensitivity prune_sensitivity(const Model& model, const OneShotPruneOptions
     require(sparsity > 0 && sparsity < 1, ErrorKind::invalid_argument, "a sparsity is {}, expected a number in (0, 1)",
             sparsity);
   PruneReport report;
-  prune(model, options, &report);  // the layers, and the errors of the options
+  prune(model, options, &report);  // lists the layers, and checks the options
   const ReferenceOutputs reference(model, diagnosis.data, diagnosis.session, diagnosis.diagnosis_samples);
   const OutputMetric metric(diagnosis.metric, model, diagnosis.data, diagnosis.session);
   PruneSensitivity result{metric.name(), metric.of(model), reference.samples(), {}};

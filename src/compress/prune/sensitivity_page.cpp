@@ -22,7 +22,7 @@ double drop_of(const PruneSensitivity& sensitivity, const SensitivityPoint& poin
   return metric_drop(sensitivity.metric, sensitivity.metric_before, point.metric);
 }
 
-// The most sensitive first: those whose drops sum to most.
+// The layers in descending order of the sum of their drops, the most sensitive first.
 std::vector<const LayerSensitivity*> ranked(const PruneSensitivity& sensitivity) {
   std::vector<const LayerSensitivity*> layers;
   for (const LayerSensitivity& layer : sensitivity.layers)

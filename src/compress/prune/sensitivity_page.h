@@ -1,4 +1,4 @@
-// The part of a pruning's page that shows what each layer costs by its sparsity.
+// The section of a pruning's page that shows how the metric depends on each layer's sparsity.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tessera::compress {
 
-// A curve for each layer, of which the most sensitive have colours and names in a legend, and a table.
+// A plot with a curve per layer, of which the most sensitive are coloured and named in a legend, and a table.
 std::string sensitivity_section(const PruneSensitivity& sensitivity);
 
 }  // namespace tessera::compress

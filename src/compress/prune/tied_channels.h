@@ -1,4 +1,4 @@
-// Channels of the values of a graph, some of which are tied: those of a set stay or go together.
+// The channels of a graph's values, divided into sets whose channels stay or go together.
 #pragma once
 
 #include <cstdint>
@@ -6,29 +6,29 @@
 
 namespace tessera::compress {
 
-// What goes together: outputs of layers, each the layer's number and the channel.
+// Outputs of layers that stay or go together, each given by the layer's number and the channel.
 struct ChannelSet {
   std::vector<std::pair<std::size_t, std::int64_t>> outputs;
 };
 
-// A disjoint-set forest. Channels are numbered as they are made.
+// A disjoint-set forest of channels, which are numbered in the order of their creation.
 class TiedChannels {
  public:
   static constexpr auto kNoLayer = static_cast<std::size_t>(-1);
 
-  // A channel that the layer makes, or that none makes.
+  // A new channel, made by the layer or by none.
   int make(std::size_t layer, std::int64_t channel);
   void tie(int a, int b);
-  // Its set has to stay.
+  // Makes the channel's whole set stay.
   void keep(int channel);
-  // A channel that stands for all of its set.
+  // The channel that represents the set.
   int set_of(int channel) const { return root(channel); }
   bool is_kept(int channel) const { return fixed_[at(root(channel))]; }
-  // Sets that may go, by families: those of a family are made by the same layers. In the order of the layers.
+  // The sets that may be removed, grouped into families of sets made by the same layers, in the order of the layers.
   std::vector<std::vector<ChannelSet>> families() const;
-  // Takes the set out.
+  // Removes all channels of the set.
   void remove(const ChannelSet& set);
-  // Which of these are left, by their place.
+  // The indices of those of these channels that are left.
   std::vector<std::int64_t> left(const std::vector<int>& channels) const;
   int size() const { return static_cast<int>(parents_.size()); }
 

@@ -1,4 +1,4 @@
-// Takes features out of a net: the constants of its layers, shapes and cuts become smaller.
+// Removes features from a net: the constants of its layers, shapes and slices become smaller.
 #include <algorithm>
 
 #include "compress/core/graph_facts.h"
@@ -16,7 +16,7 @@ using Integers = std::vector<std::int64_t>;
 using ops::constant_integers;
 using passes::integer_of;
 
-// Writes a graph with smaller constants node by node.
+// Rewrites a graph with smaller constants, node by node.
 class FeatureShrinker {
  public:
   FeatureShrinker(ir::Graph graph, const FeatureSets& sets) : graph_(std::move(graph)), sets_(sets) {}
@@ -28,7 +28,7 @@ class FeatureShrinker {
   }
 
  private:
-  // Operand `input` with only those entries of an axis that stay in the value along `along`.
+  // Reduces operand `input` along `axis` to the entries that are left in value `by` along its axis `along`.
   void cut(NodeId id, std::size_t input, std::size_t axis, ValueId by, std::size_t along) {
     if (sets_.has_features(by, along)) cut_constant(graph_, id, input, axis, sets_.kept(by, along), made_);
   }
@@ -84,7 +84,7 @@ class FeatureShrinker {
         graph_.fresh_name(name));
   }
 
-  // 0 and -1 follow the data.
+  // Entries 0 and -1 of the shape adapt to the data.
   void reshape(NodeId id) {
     const ValueId y = graph_.node(id).outputs[0];
     Integers shape = *constant_integers(graph_, graph_.node(id), 1);
@@ -95,7 +95,7 @@ class FeatureShrinker {
     if (shape != before) graph_.node(id).inputs[1] = integers("shape", shape);
   }
 
-  // Its parts may have lost different numbers of entries.
+  // The parts may have lost different numbers of entries.
   void split(NodeId id) {
     ir::Node& node = graph_.node(id);
     const std::size_t axis = axis_at(integer_of(node, "axis", 0), rank_of(graph_, node.inputs[0]));

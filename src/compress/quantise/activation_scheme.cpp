@@ -43,7 +43,8 @@ class Search {
     });
   }
 
-  // Across layers, and in front of products too; where nothing can be equalised there is no such graph.
+  // Makes the graphs equalised across layers, and in front of products too. If nothing can be equalised, there is no
+  // such graph.
   void equalise() {
     for (const EqualiseScope scope : {EqualiseScope::layers, EqualiseScope::normalised}) {
       std::optional<ir::Graph> changed = equalise_channels(*plain_.graph, layers_, plain_.calibration.channels, scope);
@@ -59,7 +60,7 @@ class Search {
     return reference_.snr_db_of(Model(std::make_shared<const ir::Graph>(std::move(made))));
   }
 
-  // Takes a changed scheme that brings the outputs closer by more than `least_gain_db`.
+  // Replaces the scheme by the changed one if that brings the outputs closer by more than `least_gain_db`.
   void take_better(ActivationScheme& scheme, ActivationScheme changed, double least_gain_db = 0) const {
     changed.snr_db = snr_of(changed);
     if (changed.snr_db > scheme.snr_db + least_gain_db) scheme = std::move(changed);
@@ -74,8 +75,8 @@ class Search {
     scheme.insert.correct_bias = false;
     scheme.snr_db = snr_of(scheme);
     for (const auto& [scope, each] : equalised_) {
-      // In front of products the gain has to be worth multiplications in a run, and must not be one of the
-      // calibration's samples alone: two decibels of magika's were, and other files lost by them.
+      // Equalising in front of products adds multiplications to a run, so its gain must be worth them, and must not
+      // hold for the calibration's samples alone: with magika, a gain of two decibels there was a loss on other files.
       constexpr double kLeastGainDb = 3;
       ActivationScheme changed = scheme;
       changed.equalised = true;

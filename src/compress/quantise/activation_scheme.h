@@ -1,4 +1,4 @@
-// The choices of a full quantisation, of which those are taken that bring the outputs closest to the float model's.
+// Searches for the choices of a full quantisation that bring the outputs closest to the float model's.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,9 @@ namespace tessera::compress {
 
 struct ActivationScheme {
   RangeEstimator estimator = RangeEstimator::min_max;
-  bool equalised = false, smoothed = false;  // across layers, and in front of products too
-  std::shared_ptr<const ir::Graph> graph;    // equalised, or as it was
-  ActivationRanges ranges;                   // of its values
+  bool equalised = false, smoothed = false;  // across layers; and in front of products too
+  std::shared_ptr<const ir::Graph> graph;    // equalised, or the original one
+  ActivationRanges ranges;                   // of the graph's values
   InsertOptions insert;
   double snr_db = 0;  // of the outputs on the reference's samples
 };
@@ -26,12 +26,12 @@ struct ActivationScheme {
 struct SchemeSearch {
   ActivationScheme best;
   std::map<std::string, double> snr_db;  // of the best scheme with each estimator that was tried
-  std::int64_t samples = 0;              // that the graph was calibrated on
+  std::int64_t samples = 0;              // number of samples that the graph was calibrated on
 };
 
-// Tries each estimator that the options leave open with all that may go with it (equalised channels, corrected biases,
-// corrected variances, each kept only where the outputs come closer), so that the best is no worse than what any one
-// estimator gives. Throws Error as calibrate does.
+// Tries each estimator that the options leave open, together with equalised channels, corrected biases and corrected
+// variances, each of which is kept only if the outputs come closer. So the result is no worse than any single
+// estimator. Throws Error as calibrate does.
 SchemeSearch choose_scheme(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers,
                            const std::set<std::size_t>& selected, const QuantiseOptions& options,
                            const ReferenceOutputs& reference);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kSlice = 4096;
 constexpr std::int64_t kMostBytes = std::int64_t{128} << 20;
 
-// [k, n] as [n, k].
+// The matrix [k, n] as [n, k].
 template <typename T>
 Tensor transposed(const Tensor& tensor) {
   const std::int64_t rows = tensor.shape()[0], columns = tensor.shape()[1];
@@ -34,7 +34,7 @@ Tensor columns_of(const Tensor& tensor, std::int64_t from, std::int64_t length) 
   return result;
 }
 
-// One percent of the mean moment on the diagonal, for inputs of which the samples say too little.
+// Adds one percent of the mean moment to the diagonal, for inputs that the samples say too little about.
 void damp(Tensor& moments) {
   constexpr float kPart = 0.01f;
   const std::int64_t inputs = moments.shape()[2];
@@ -80,7 +80,7 @@ class Adapter {
                       (static_cast<double>(place) + done) / static_cast<double>(all_.size()));
   }
 
-  // The layers at places [from, to) of `all_`.
+  // Rounds the layers at positions [from, to) of `all_`.
   void adapt(std::size_t from, std::size_t to) {
     std::vector<QuantisableLayer> some;
     for (std::size_t place = from; place < to; ++place) some.push_back(layers_[all_[place]]);
@@ -126,7 +126,7 @@ class Adapter {
     }
   }
 
-  // The integers of all slices of the inputs.
+  // Computes the integers slice by slice of the inputs.
   Tensor solve(const RoundingProblem& whole, std::vector<Tensor>& moments, std::size_t place) {
     const Shape& shape = whole.weights.shape();
     Tensor integers(DType::i8, shape);

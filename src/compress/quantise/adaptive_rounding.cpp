@@ -15,14 +15,14 @@ using ir::ValueId;
 // The rectified sigmoid h(V) = clip(sigmoid(V) (ζ - γ) + γ, 0, 1), equation 23.
 constexpr double kStretch = 1.2, kShift = -0.1;
 constexpr double kLearningRate = 0.05, kPenalty = 1, kFirstDecay = 0.9, kSecondDecay = 0.999;
-constexpr double kWarmUp = 0.2;  // the part of the steps without a penalty
+constexpr double kWarmUp = 0.2;  // fraction of the steps without a penalty
 constexpr double kSteepest = 20, kFlattest = 2;
 
 std::int64_t group_of(const RoundingProblem& problem, std::int64_t row) {
   return row / problem.weights.shape()[1];
 }
 
-// Row `row` of all groups' rows.
+// The data of row `row` when the rows of all groups are numbered consecutively.
 const float* row_of(const Tensor& tensor, std::int64_t row) {
   return tensor.data<float>() + row * tensor.shape()[2];
 }
@@ -40,7 +40,7 @@ const float* moments_of(const RoundingProblem& problem, std::int64_t row) {
   return problem.moments.data<float>() + group_of(problem, row) * inputs * inputs;
 }
 
-// One row of integers with its error d and M d, kept up to date while integers change.
+// One row of integers with its error d and the product M d, both kept up to date while integers change.
 class Row {
  public:
   Row(const RoundingProblem& problem, std::int64_t row, std::span<std::int8_t> integers)
@@ -61,7 +61,7 @@ class Row {
     return sum;
   }
 
-  // Changes single weights to their other neighbour while that lowers the error, in a few rounds.
+  // Switches single weights to the other integer while that lowers the error, for a few rounds.
   void descend() {
     constexpr int kRounds = 4;
     for (int round = 0; round < kRounds; ++round) {
@@ -97,7 +97,7 @@ class Row {
   std::vector<float> error_, product_;
 };
 
-// One step of Adam for some rows of each group, as a graph: the names of its inputs stand in `Chunk`.
+// One step of Adam for some rows of each group, as a graph. `Chunk` has the names of its inputs.
 Model step_graph(const Tensor& moments, std::int64_t rows) {
   ir::Graph graph;
   ops::GraphBuilder builder(graph);
@@ -115,7 +115,7 @@ Model step_graph(const Tensor& moments, std::int64_t rows) {
       op("Clip", {op("Add", {op("Mul", {sigmoid, scalar(kStretch)}), scalar(kShift)}), scalar(0), scalar(1)});
   const ValueId difference = op("Mul", {op("Sub", {fraction, h}), scale});
   const ValueId error = op("Mul", {op("MatMul", {difference, builder.constant(moments)}), slope});
-  // d(1 - |a|^β)/dh of a = 2 h - 1
+  // The derivative d(1 - |a|^β)/dh for a = 2 h - 1.
   const ValueId a = op("Sub", {op("Mul", {h, scalar(2)}), scalar(1)}), beta = number("beta");
   const ValueId steep = op("Mul", {op("Pow", {op("Abs", {a}), op("Sub", {beta, scalar(1)})}), op("Sign", {a})});
   const ValueId penalty = op("Mul", {op("Mul", {steep, beta}), number("penalty")});
@@ -146,7 +146,8 @@ Tensor zeros(const Shape& shape) {
   return tensor;
 }
 
-// Rows [from, from + rows) of each group: the same number for each step of the graph; those beyond the last are zeros.
+// Rows [from, from + rows) of each group. Every step of the graph takes the same number of rows; those beyond the last
+// are zeros.
 class Chunk {
  public:
   Chunk(const RoundingProblem& problem, std::int64_t from, std::int64_t rows)
@@ -173,7 +174,7 @@ class Chunk {
     }
   }
 
-  // Whether each weight goes up, as integers.
+  // Writes the chosen integers: 1 for each weight that is rounded up, added to its floor.
   void write(Tensor& integers) const {
     const std::int64_t inputs = problem_.weights.shape()[2];
     const float* v = values_.at("v").tensor().data<float>();
@@ -185,7 +186,7 @@ class Chunk {
   }
 
  private:
-  // Calls with each row and the place of its first element in this chunk's tensors.
+  // Calls `each` with each row and the position of its first element in this chunk's tensors.
   void each_row(const std::function<void(std::int64_t row, std::int64_t at)>& each) const {
     const Shape& shape = floors_.shape();
     for (std::int64_t group = 0; group < shape[0]; ++group) {
@@ -197,7 +198,7 @@ class Chunk {
   void fill(std::int64_t row, std::int64_t at) {
     const std::int64_t inputs = problem_.weights.shape()[2];
     const float *weights = row_of(problem_.weights, row), *moments = moments_of(problem_, row);
-    double size = 0;  // of the error of a unit in the last place, on average over the row
+    double size = 0;  // of the error of one unit in the last place, on average over the row
     for (std::int64_t i = 0; i < inputs; ++i) {
       const double scale = static_cast<double>(scale_at(problem_, row, i));
       size += scale * scale * static_cast<double>(moments[i * inputs + i]) / static_cast<double>(inputs);

@@ -31,7 +31,7 @@ class Reader {
     for (const ValueDescription& input : model.inputs()) inputs_.emplace(input.name, &input);
   }
 
-  // Reads the runs of these numbers alone, in their order.
+  // Reads only the runs with these numbers, in ascending order.
   void run_some(const std::vector<std::int64_t>& runs) {
     chosen_ = &runs;
     run();
@@ -40,7 +40,7 @@ class Reader {
   struct Size {
     std::int64_t runs = 0, samples = 0;
   };
-  // How many runs and samples there are, without reading them.
+  // Counts the runs and samples without reading them.
   Size count() {
     counts_ = true;
     run();
@@ -91,9 +91,9 @@ class Reader {
     require(fits, kWrong, "input '{}' is {}, expected {}", input.name, type_text(dtype, shape), input.type);
   }
 
-  // Whether the next run is left out.
+  // Whether the next run is skipped.
   bool passes_over() const { return counts_ || (chosen_ != nullptr && !std::ranges::binary_search(*chosen_, runs_)); }
-  // Whether there is more to read behind a run of so many samples.
+  // Counts a run of so many samples. Returns whether there is more to read behind it.
   bool pass(std::int64_t samples) {
     ++runs_;
     samples_ += samples;
@@ -106,7 +106,7 @@ class Reader {
       for (const auto& [name, input] : inputs_) {
         const auto found = batch.inputs.find(name);
         require(found != batch.inputs.end(), kWrong, "no data for the input '{}'", name);
-        // As a training reads them: bytes that feed a float input are pictures.
+        // Converts as a training does: u8 data for a float input are images.
         const Tensor tensor =
             train::is_convertible(found->second.tensor().dtype()) && train::is_convertible(input->dtype)
                 ? train::converted_tensor(found->second.tensor(), input->dtype, true, "input '" + name + "'")
@@ -137,7 +137,7 @@ class Reader {
          std::isnan(*bad) ? "NaN" : "an infinity", samples_ + row);
   }
 
-  // The array's name to the input's; "" stands for the labels.
+  // The input's name for each array's name; "" stands for the labels.
   std::map<std::string, std::string> names(const std::map<std::string, io::NpzRows::Array>& arrays) const {
     std::string listed;
     for (const auto& [name, array] : arrays) listed += (listed.empty() ? "" : ", ") + name;
@@ -152,7 +152,8 @@ class Reader {
       else if (is_label(name)) found[name] = "";
       else unknown.push_back(name);
     }
-    // An array without a name of its own, or the one beside the labels of a training's file, belongs to the only input.
+    // An array without a name of its own, or the only one beside the labels in a training's file, belongs to the only
+    // input.
     const bool unnamed = arrays.contains("arr_0") || found.size() == 1;
     if (unknown.size() == 1 && inputs_.size() == 1 && unnamed && !arrays.contains(inputs_.begin()->first)) {
       found[unknown[0]] = inputs_.begin()->first;
@@ -166,7 +167,7 @@ class Reader {
               unknown.empty() ? "" : unknown[0], expected, data_.labels.empty() ? ", labels" : ", " + data_.labels);
       require(fed, kWrong, "no array for the input '{}'; the file has {}", name, listed.empty() ? "none" : listed);
     }
-    // Arrays beside those of the inputs are left alone, as a training leaves fields alone that nothing takes.
+    // Other arrays are ignored, just as a training ignores fields that no input takes.
     return found;
   }
 
@@ -181,8 +182,8 @@ class Reader {
     }
   }
 
-  // Arrays have the rank of their inputs and rows are samples, or one more and each row is the input of a run. In a
-  // folder, a file that fits the model as it is makes one run.
+  // If arrays have the rank of their inputs, their rows are samples; if they have one axis more, each row is the input
+  // of a run. In a folder, a file whose arrays have the inputs' shapes makes one run.
   bool read_rows(io::NpzRows& rows, bool as_one_run, const std::string& where) {
     const std::map<std::string, std::string> target = names(rows.arrays());
     std::int64_t count = -1, batch = data_.batch;
@@ -276,7 +277,7 @@ class Reader {
     return *inputs_.begin()->second;
   }
 
-  // An array without the dimension of the batch gets one.
+  // Inserts the batch dimension if the array lacks it.
   static Tensor as_input_of_one(const ValueDescription& input, const Tensor& tensor) {
     if (tensor.shape().size() + 1 != input.dims.size()) return tensor;
     Shape shape = tensor.shape();
@@ -292,8 +293,8 @@ class Reader {
   CalibrationData data_;
   const std::function<bool(const SampleBatch&)>& each_;
   std::map<std::string, const ValueDescription*> inputs_;
-  const std::vector<std::int64_t>* chosen_ = nullptr;  // runs; sorted, not empty; null: all
-  bool counts_ = false;                                // nothing is read
+  const std::vector<std::int64_t>* chosen_ = nullptr;  // sorted numbers of runs, not empty; null for all
+  bool counts_ = false;                                // only counts, and reads nothing
   std::int64_t runs_ = 0, samples_ = 0;                // so far
 };
 
@@ -307,7 +308,7 @@ void read_samples(const Model& model, const CalibrationData& data,
 std::int64_t read_spread_samples(const Model& model, const CalibrationData& data, std::int64_t most_samples,
                                  const std::function<bool(const SampleBatch&)>& each) {
   const Reader::Size size = Reader(model, data, each).count();
-  // Runs of more than one sample are not divided.
+  // Runs of more than one sample are not split.
   const std::int64_t parts = std::clamp<std::int64_t>(most_samples * size.runs / size.samples, 1, size.runs);
   constexpr std::uint64_t kSeed = 42;
   const std::vector<std::int64_t> chosen = spread_positions(size.runs, parts, kSeed);

@@ -1,4 +1,4 @@
-// Samples of calibration data, read one batch after the other.
+// Reads samples of calibration data, batch by batch.
 #pragma once
 
 #include <filesystem>
@@ -17,13 +17,13 @@ struct SampleBatch {
 };
 
 // Calls `each` with batches until the data end or it returns false. Throws Error(invalid_argument) that names the file
-// for data that the model does not take: arrays of unknown names, missing inputs, other element types or shapes, no
-// samples at all, NaN and infinities; not_found and io for files.
+// for data that the model does not accept: arrays of unknown names, missing inputs, other element types or shapes, no
+// samples at all, NaN and infinities; throws Error(not_found) and Error(io) for files.
 void read_samples(const Model& model, const CalibrationData& data, const std::function<bool(const SampleBatch&)>& each);
 
-// As read_samples, but with about `most_samples` samples, of which one lies at a random place of each of as many equal
-// parts of the data: the same ones for the same data. Samples that one run takes stay together. Returns how many
-// samples the data have.
+// As read_samples, but reads about `most_samples` samples: one at a random position in each of as many equal parts of
+// the data, the same ones for the same data. Samples that one run takes stay together. Returns the number of samples in
+// the data.
 std::int64_t read_spread_samples(const Model& model, const CalibrationData& data, std::int64_t most_samples,
                                  const std::function<bool(const SampleBatch&)>& each);
 

@@ -57,7 +57,7 @@ class Equaliser {
     return found;
   }
 
-  // Index of the input channel for each element of the weights.
+  // The input channel of an element of the weights.
   std::int64_t input_of(const QuantisableLayer& layer, const Shape& shape, std::int64_t element,
                         std::int64_t channels) const {
     if (layer.kind == LayerKind::product) return layer.axis == 1 ? element / shape[1] : element % shape[1];
@@ -83,8 +83,8 @@ class Equaliser {
     return true;
   }
 
-  // The largest magnitude among the weights of each input channel; nothing where a layer has other channels or weights
-  // that it shares.
+  // The largest magnitude among the weights of each input channel. Nothing if a layer has another number of channels or
+  // shares its weights.
   std::optional<std::vector<float>> largest_weights(const std::vector<const QuantisableLayer*>& layers,
                                                     std::int64_t channels) const {
     std::vector<float> largest(static_cast<std::size_t>(channels), 0.0f);
@@ -130,7 +130,7 @@ class Equaliser {
            tensor->shape() == Shape{static_cast<std::int64_t>(channels)};
   }
 
-  // The input of the node that is a constant vector, or -1.
+  // The index of the node's input that is a constant vector, or -1.
   int vector_input(const ir::Node& node, std::size_t channels) const {
     for (int i = 0; i < 2; ++i) {
       if (is_vector(node.inputs[static_cast<std::size_t>(i)], channels)) return i;
@@ -138,7 +138,7 @@ class Equaliser {
     return -1;
   }
 
-  // Divides what the node makes, channel by channel, in its constants; false where it has none for that.
+  // Divides the node's result per channel by changing its constants. Returns false if it has none that allow it.
   bool absorb(NodeId id, const std::vector<float>& by) {
     const ir::Node node = graph_.node(id);
     if (node.op == "LayerNormalization" || node.op == "RMSNormalization") {
@@ -164,7 +164,7 @@ class Equaliser {
     return true;
   }
 
-  // The node gets a constant of its own.
+  // Gives the node a constant of its own, divided by the factors.
   void divide_input(NodeId id, std::size_t input, const std::vector<float>& by) {
     Tensor vector = graph_.constant(graph_.node(id).inputs[input])->clone();
     for (std::size_t c = 0; c < by.size(); ++c) vector.mutable_data<float>()[c] /= by[c];
@@ -172,7 +172,7 @@ class Equaliser {
     graph_.node(id).inputs[input] = constant;
   }
 
-  // The layers read the value divided by the factors, all others as it was.
+  // Lets the layers read the value divided by the factors, and all other readers the original value.
   void put_division(ValueId value, const std::vector<const QuantisableLayer*>& to, const std::vector<float>& by) {
     Tensor inverse(DType::f32, {static_cast<std::int64_t>(by.size())});
     std::ranges::transform(by, inverse.mutable_data<float>(), [](float factor) { return 1 / factor; });
@@ -196,7 +196,7 @@ class Equaliser {
 
   bool shared(ValueId constant) const { return uses_[static_cast<std::size_t>(constant.index)].size() != 1; }
 
-  // sqrt(activation / weight) of each channel, in parts of their geometric mean and within bounds.
+  // The factor sqrt(activation / weight) of each channel, relative to their geometric mean and within bounds.
   static std::vector<float> factors(const std::vector<float>& activations, const std::vector<float>& weights) {
     constexpr float kMost = 64;
     std::vector<float> result(activations.size(), 1.0f);
@@ -216,7 +216,7 @@ class Equaliser {
     return result;
   }
 
-  // The value that the layer computes.
+  // Divides the value that the layer computes, by changing its weights and bias.
   void divide(const QuantisableLayer& from, const std::vector<float>& by) {
     Tensor weights = graph_.constant(from.weight)->clone();
     const AxisSplit split = split_at(weights.shape(), from.axis);
@@ -229,7 +229,7 @@ class Equaliser {
     graph_.become_constant(from.bias, std::move(bias));
   }
 
-  // The value that the layers read.
+  // Multiplies the value that the layers read, by changing their weights.
   void multiply(const std::vector<const QuantisableLayer*>& to, const std::vector<float>& by) {
     const auto channels = static_cast<std::int64_t>(by.size());
     for (const QuantisableLayer* layer : to) {

@@ -1,4 +1,4 @@
-// The search for the fewest layers that have to stay in float.
+// Searches for the smallest set of layers that have to stay in float.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace tessera::compress {
 
-// The least number of layers, taken in order of a ranking, with which `holds` is true: found by doubling and bisection,
-// as if more layers in float were never worse. `holds(all)` is taken for granted when nothing less holds.
+// The least number of layers, taken in the order of a ranking, for which `holds` returns true. Searches by doubling and
+// bisection, assuming that more layers in float are never worse, and that holds(all) is true.
 std::size_t fewest_excluded(std::size_t all, const std::function<bool(std::size_t excluded)>& holds);
 
 }  // namespace tessera::compress

@@ -11,7 +11,7 @@
 namespace tessera::compress {
 namespace {
 
-constexpr std::int64_t kRows = 512;  // of a batch
+constexpr std::int64_t kRows = 512;  // rows taken of a batch
 
 // The windows of a convolution over data [samples, channels, spatial…].
 class Windows {
@@ -30,7 +30,7 @@ class Windows {
 
   std::int64_t count() const { return data_.shape()[0] * outputs_; }
 
-  // The inputs of the output at a position, of which those of a group begin at to + group * stride.
+  // Copies the inputs of the output at a position. Those of a group begin at to + group * stride.
   void copy(std::int64_t position, float* to, std::int64_t stride) const {
     const std::int64_t channels = data_.shape()[1], per_group = channels / inputs_.groups;
     const float* from = data_.data<float>() + position / outputs_ * channels * plane_;
@@ -42,7 +42,7 @@ class Windows {
   }
 
  private:
-  // Where the tap of a window lies in a channel, or -1 in the padding.
+  // The position in a channel of a tap of a window, or -1 in the padding.
   std::int64_t place(std::int64_t output, std::int64_t tap) const {
     std::int64_t at = 0, scale = 1;
     for (auto axis = axes_.rbegin(); axis != axes_.rend(); ++axis) {
@@ -63,7 +63,7 @@ class Windows {
   std::int64_t outputs_ = 1, taps_ = 1, plane_ = 1;
 };
 
-// moments + rowsᵀ rows, for rows of one size.
+// A session that computes moments + rowsᵀ rows, for rows of one size.
 Session accumulator(const Tensor& moments, const SessionOptions& options) {
   ir::Graph graph;
   ops::GraphBuilder builder(graph);
@@ -125,7 +125,7 @@ std::vector<std::vector<Tensor>> input_moments(const ir::Graph& graph, const std
   std::vector<std::vector<Tensor>> moments(layers.size());
   std::vector<std::vector<Session>> sums(layers.size());
   std::vector<ir::ValueId> values;
-  std::vector<std::size_t> data_of;  // in `values`, of each layer
+  std::vector<std::size_t> data_of;  // index in `values` of each layer's data
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const auto known = std::ranges::find(values, layers[i].data);
     data_of.push_back(static_cast<std::size_t>(known - values.begin()));

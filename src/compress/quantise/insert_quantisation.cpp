@@ -24,7 +24,7 @@ bool rounds_to(const ir::Graph& graph, const ir::Node& node, const UnsignedScale
   return known && *low->data<float>() == 0 && scale.scale * kLevels <= *high->data<float>() * (1 + kRounding);
 }
 
-// Integers and scales, and the values that stand for them.
+// Integers with their scales, and the values in the graph that hold them.
 struct StoredWeights {
   Tensor integers, scales;
   ValueId first, second;
@@ -83,8 +83,8 @@ class Inserter {
     return graph_.find_value(name).valid() ? graph_.fresh_name(name) : name;
   }
 
-  // A QuantizeLinear and a DequantizeLinear behind the value, for whoever computes on integers. Where the value comes
-  // from integers itself, everybody reads what was rounded: it stays in few bytes on its way.
+  // Inserts a QuantizeLinear and a DequantizeLinear behind the value, for readers that compute on integers. If the
+  // value is itself computed from integers, all readers get the rounded value, so that it is stored as integers.
   void quantise_activation(ValueId value, const QuantisedActivations& activations, const std::vector<NodeId>& users) {
     const UnsignedScale scale = scales_.at(value);
     const ValueId s = builder_.scalar(static_cast<double>(scale.scale)),
@@ -111,7 +111,7 @@ class Inserter {
     }
   }
 
-  // The weights as integers in front of the layer.
+  // Stores the weights as integers in front of the layer.
   void put_weights(const QuantisableLayer& layer, const ChannelWeights& given) {
     const ChannelWeights weights = layer.transposed ? transposed(given) : given;
     StoredWeights& stored = channels_[{layer.weight, weights.axis}];
@@ -155,7 +155,7 @@ class Inserter {
 
   bool is_gemm(const QuantisableLayer& layer) const { return graph_.node(layer.node).op == "Gemm"; }
 
-  // What rounding the weights takes from the mean of the layer's output is given back by its bias (M. Nagel et al.,
+  // Corrects the bias by the shift that rounding the weights causes in the mean of the layer's output (M. Nagel et al.,
   // arXiv:1906.04721, section 4.2, with measured means of the layer's data).
   void correct(const QuantisableLayer& layer, const Tensor& exact, const Tensor& rounded,
                std::vector<double>& bias) const {
@@ -165,7 +165,7 @@ class Inserter {
     const float *a = exact.data<float>(), *b = rounded.data<float>();
     const AxisSplit split = split_at(exact.shape(), layer.axis);
     const bool convolution = layer.kind == LayerKind::convolution;
-    // Of a convolution [outputs, inputs of a group, window]; of a product [k, n] or [n, k].
+    // The weights of a convolution are [outputs, inputs of a group, window], those of a product [k, n] or [n, k].
     const std::int64_t window = convolution ? element_count({exact.shape().begin() + 2, exact.shape().end()}) : 1,
                        inputs = split.outer * split.inner / window,
                        groups = static_cast<std::int64_t>(means.size()) / std::max<std::int64_t>(inputs, 1);
@@ -202,7 +202,7 @@ class Inserter {
     return graph_.add_constant(std::move(real), fresh(named, "_corrected"));
   }
 
-  // Rows of integers are picked first, and made real then.
+  // Lets the Gather pick rows of integers, and dequantises only these.
   void store_table(const QuantisableLayer& layer) {
     const ChannelWeights rounded = round_by_channel(*graph_.constant(layer.weight), 0);
     const ValueId q = stored(layer.weight, rounded.values);
@@ -215,7 +215,7 @@ class Inserter {
     graph_.replace_node(layer.node, std::move(product));
   }
 
-  // Integers of a table that several layers use are stored once.
+  // Stores the integers of a table once, even if several layers use it.
   ValueId stored(ValueId weight, const Tensor& values) {
     const auto [found, fresh_one] = tables_.try_emplace(weight);
     if (fresh_one) found->second = graph_.add_constant(values, fresh(weight, "_quantized"));
@@ -256,7 +256,7 @@ class Inserter {
   const InsertOptions& options_;
   std::map<ValueId, UnsignedScale> scales_;
   std::map<ValueId, ValueId> tables_;
-  // The integers of weights, by the weights and the axis of the outputs, so that layers with the same ones share them.
+  // The integers by their original weights and the axis of the outputs, so that layers with equal weights share them.
   std::map<std::pair<ValueId, std::int64_t>, StoredWeights> channels_, blocks_;
 };
 

@@ -12,23 +12,24 @@
 
 namespace tessera::compress {
 
-// What is known of the layers' data from a calibration.
+// The statistics of the layers' data that a calibration has measured.
 struct ActivationRanges {
   std::map<ir::ValueId, ValueRange> ranges;
   std::map<ir::ValueId, std::vector<double>> means;  // per channel, of the data of layers
 };
 
-// The activations that are quantised when these layers are: the data of the layers; the operands of an Add between two
-// quantised tensors, whose result is one; and what is moved only (Reshape, MaxPool …) on its way to one.
+// The activations that are quantised when these layers are: the data of the layers; the operands of an Add that adds
+// two quantised tensors to a quantised one; and values that are only moved (Reshape, MaxPool …) before they become one
+// of these.
 class QuantisedActivations {
  public:
   QuantisedActivations(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers,
                        const std::set<std::size_t>& selected);
 
   const std::set<ir::ValueId>& values() const { return values_; }
-  // Whether a node computes on quantised data, so that all that it reads of them is.
+  // Whether a node computes on quantised data, so that all activations it reads are quantised.
   bool computes_quantised(ir::NodeId node) const { return nodes_.contains(node); }
-  // Where the value has to have the scale of another one, that; else itself.
+  // The value whose scale this one must have, or the value itself.
   ir::ValueId scale_of(ir::ValueId value) const;
 
  private:
@@ -48,18 +49,18 @@ struct InsertOptions {
   RoundedWeights rounded = {};
 };
 
-// The least scales of a layer's weights with which its bias fits in 32 bits, whose units are products of scales; empty
-// where that does not matter. `unit`: the scale of the layer's data.
+// The least scales of a layer's weights with which its bias fits in 32 bits: the unit of the bias is the product of the
+// scales of weights and data. Empty if there is no such limit. `unit` is the scale of the layer's data.
 std::vector<double> least_weight_scales(const ir::Graph& graph, const QuantisableLayer& layer, double unit);
 
 // The graph with the selected layers quantised: uint8 activations per tensor, int8 weights per channel, int32 biases.
-// Tables become int8 per row. `layers` are those of `graph`, `known` has a range for each activation.
+// Tables become int8 per row. `layers` are those of `graph`; `known` must have a range for each activation.
 ir::Graph quantise_layers(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers,
                           const std::set<std::size_t>& selected, const ActivationRanges& known,
                           const InsertOptions& options);
 
-// The graph with the weights of the selected layers in fewer bits, each in its form. Weights that several layers use
-// are stored once where they become the same integers.
+// The graph with the weights of the selected layers in fewer bits, each layer in its form. Weights that several layers
+// use are stored once if they become the same integers.
 ir::Graph quantise_weights(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers,
                            const std::set<std::size_t>& selected, const std::vector<WeightForm>& forms,
                            const RoundedWeights& rounded = {});

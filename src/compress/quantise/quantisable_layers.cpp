@@ -10,7 +10,7 @@
 namespace tessera::compress {
 namespace {
 
-constexpr std::int64_t kSmallTable = 16384;  // elements: smaller ones are not worth it
+constexpr std::int64_t kSmallTable = 16384;  // elements: smaller tables are not worth quantising
 
 bool has_value(const ir::Node& node, const char* name, std::int64_t value, std::int64_t otherwise) {
   const auto found = node.attributes.find(name);
@@ -71,7 +71,7 @@ class Finder {
     return tensor != nullptr && tensor->has_data() && tensor->dtype() == DType::f32 && tensor->shape() == Shape{length};
   }
 
-  // Fills in all but the name; false where the node is none.
+  // Fills in all members but the name. Returns false if the node is no such layer.
   bool describe(const ir::Node& node, QuantisableLayer& layer) const {
     if (node.op == "Conv") return convolution(node, layer);
     if (node.op == "Gemm") return gemm(node, layer);
@@ -101,7 +101,7 @@ class Finder {
     return !layer.bias.valid() || is_vector(layer.bias, w->shape()[static_cast<std::size_t>(layer.axis)]);
   }
 
-  // The constant whose Transpose the value is; else the value itself.
+  // The constant of which the value is a Transpose, or the value itself.
   ir::ValueId untransposed(ir::ValueId value) const {
     if (graph_.value(value).origin != ir::Origin::node) return value;
     const ir::Node& node = graph_.node(graph_.value(value).producer);

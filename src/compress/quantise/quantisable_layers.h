@@ -1,4 +1,4 @@
-// The layers of a graph whose weights can be quantised.
+// Finds the layers of a graph whose weights can be quantised.
 #pragma once
 
 #include <optional>
@@ -15,26 +15,27 @@ enum class LayerKind : std::uint8_t { convolution, product, table };
 struct QuantisableLayer {
   LayerKind kind = LayerKind::product;
   ir::NodeId node;
-  ir::ValueId data, weight, bias;  // data: of a table the indices; bias: a constant vector, or none
-  ir::NodeId bias_add;             // a MatMul's bias is the operand of this Add
-  std::int64_t axis = 0;           // of the weights' output channels, of a table its rows
-  bool transposed = false;         // a MatMul reads the weights, [outputs, inputs], through a Transpose
+  ir::ValueId data, weight, bias;  // data: for a table, the indices; bias: a constant vector, or none
+  ir::NodeId bias_add;             // the Add whose operand is a MatMul's bias
+  std::int64_t axis = 0;           // of the weights' output channels; for a table, of its rows
+  bool transposed = false;         // whether a MatMul reads the weights, [outputs, inputs], through a Transpose
   std::string name;
 };
 
-// Conv, MatMul, Gemm (alpha, beta 1, A not transposed) with constant float32 weights, and Gathers of rows from large
-// constant tables. The output layer of a language model that multiplies by its table of tokens is one too.
+// All Conv, MatMul and Gemm nodes (with alpha and beta 1, and A not transposed) with constant float32 weights, and all
+// Gathers of rows from large constant tables. The output layer of a language model that multiplies by its table of
+// tokens is included.
 std::vector<QuantisableLayer> quantisable_layers(const ir::Graph& graph);
 
-// The graph of the model with constants folded and normalisations folded into weights, in ONNX's operators.
+// The model's graph in ONNX's operators, with constants folded and normalisations folded into weights.
 ir::Graph prepared_graph(const Model& model, const SessionOptions& session);
-// The model after the passes of these names alone.
+// The model's graph after only the passes of these names.
 ir::Graph graph_after(std::span<const std::string_view> names, const Model& model, const SessionOptions& session);
 
 // The bytes of all constants with data.
 std::int64_t constant_bytes(const ir::Graph& graph);
 
-// Axis of the data that holds the channels that the weights' inputs are: 1 of a convolution, else the last.
+// The axis of the data along which the weights' input channels lie: 1 for a convolution, else the last one.
 std::int64_t channel_axis(const QuantisableLayer& layer, std::int64_t rank);
 
 }  // namespace tessera::compress

@@ -1,4 +1,4 @@
-// The page of a quantisation.
+// Writes the page of a quantisation.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using namespace report;
 
-// Layers by rank, the worst first; each mark says its name.
+// A plot of the layers by rank, the worst first; each mark shows the layer's name.
 std::string snr_plot(const QuantiseReport& report, const Frame& frame) {
   std::vector<const QuantisedLayer*> ranked;
   for (const QuantisedLayer& layer : report.layers) {

@@ -1,4 +1,4 @@
-// What a quantisation did, as text, JSON and a page.
+// Reports on a quantisation, as text, JSON and a page.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tessera::compress {
 
-// Two names of files stand for the model before and after.
+// File names that stand for the model before and after quantisation.
 struct QuantisationFiles {
   std::string before, after;
 };

@@ -43,7 +43,8 @@ class Quantiser {
   QuantisedModel run() {
     if (has_data()) {
       say("running the float model", 0.02);
-      const bool labels = has_labels(float_, options_.data);  // also the first look at the data
+      // also the first read of the data, which reports errors in them
+      const bool labels = has_labels(float_, options_.data);
       reference_.emplace(float_, options_.data, options_.session, options_.diagnosis_samples);
       report_.diagnosis_samples = reference_->samples();
       const bool wanted = options_.max_drop || !options_.metric.empty() || labels;
@@ -118,7 +119,7 @@ class Quantiser {
     return as_model(quantise_layers(*scheme_.graph, layers_, selected, scheme_.ranges, scheme_.insert));
   }
   const ir::Graph& graph_of_scheme() const { return options_.full ? *scheme_.graph : graph_; }
-  // ONNX's other forms of weight-only int8 have one scale for each output channel; long groups are as good.
+  // ONNX's other forms of weight-only int8 have one scale per output channel; long groups are equally good.
   std::int64_t weight_group() const {
     constexpr std::int64_t kOfInt4 = 32, kOfInt8 = 128;
     return options_.group > 0 ? options_.group : is_int4() ? kOfInt4 : kOfInt8;
@@ -208,8 +209,8 @@ class Quantiser {
     exclude_worst(count, fmt::format("{} within {} needs it in float", metric.name(), *options_.max_drop));
   }
 
-  // Without a budget, the few layers stay in float without which the outputs gain much: at least `kLeastGain` each, up
-  // to a tenth of them, and only while the outputs are poor.
+  // Without a budget, keeps the few layers in float whose quantisation harms the outputs most: each must gain at least
+  // kLeastGainDb, they are at most a tenth of all layers, and more are taken only while the outputs are poor.
   void keep_what_ruins() {
     constexpr double kGoodDb = 20, kLeastGainDb = 1.5;
     double snr = snr_of(build(selected_));
@@ -288,7 +289,7 @@ class Quantiser {
   std::map<std::size_t, double> rounding_gains_;
   std::vector<std::size_t> ranking_;
   Layers selected_;
-  std::vector<WeightForm> forms_;  // of the layers; empty where activations are quantised too
+  std::vector<WeightForm> forms_;  // of the layers; empty if activations are quantised too
   std::optional<ReferenceOutputs> reference_;
   std::optional<OutputMetric> metric_;
   ActivationScheme scheme_;

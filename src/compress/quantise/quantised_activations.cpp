@@ -26,7 +26,7 @@ QuantisedActivations::QuantisedActivations(const ir::Graph& graph, const std::ve
     nodes_.insert(layers[i].node);
     layers_.insert(layers[i].node);
   }
-  // Against the order: what is behind decides what is in front.
+  // In reverse order, because whether a value is quantised depends on its readers.
   const std::vector<ir::NodeId>& order = graph.order();
   for (auto id = order.rbegin(); id != order.rend(); ++id) {
     if (graph.node(*id).op == "Add") add_sum(*id);
@@ -39,7 +39,7 @@ ir::ValueId QuantisedActivations::scale_of(ir::ValueId value) const {
   return value;
 }
 
-// Directly, or through an activation that the rounding does as well, and movement.
+// Whether a layer makes the value, directly or followed by movement and by an activation that rounding includes.
 bool QuantisedActivations::made_by_layer(ir::ValueId value) const {
   for (bool clipped = false; graph_.value(value).origin == ir::Origin::node;) {
     const ir::NodeId producer = graph_.value(value).producer;
@@ -53,7 +53,7 @@ bool QuantisedActivations::made_by_layer(ir::ValueId value) const {
   return false;
 }
 
-// A sum of two quantised tensors is one of integers where its result is quantised too.
+// Adds the operands of a sum of two quantised tensors if the sum is quantised too: it is then computed on integers.
 void QuantisedActivations::add_sum(ir::NodeId id) {
   const ir::Node& node = graph_.node(id);
   ir::ValueId result = node.outputs[0];

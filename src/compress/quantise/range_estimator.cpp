@@ -65,7 +65,7 @@ void ValueHistogram::add(std::span<const float> values) {
   count_ += static_cast<std::int64_t>(values.size());
 }
 
-// Makes the bins cover [low, high] by doubling their width and moving their counts.
+// Makes the bins cover [low, high], by doubling their width and merging their counts.
 void ValueHistogram::cover(double low, double high) {
   const double least_width = std::max((high - low) / (kBins - 2), std::max(std::abs(low), std::abs(high)) * 1e-9);
   double width = width_;
@@ -110,8 +110,8 @@ ValueRange ValueHistogram::percentile_range(double percentile) const {
   return {std::max(left_of(low), lowest_), std::min(left_of(high + 1), highest_)};
 }
 
-// The mean squared error of rounding the values to 256 levels of the range, each value at the middle of its bin. Within
-// a step that is wider than a bin, values are taken as evenly spread: step² / 12.
+// The mean squared error of rounding the values to 256 levels of the range, with each value at the middle of its bin.
+// If a step is wider than a bin, values are taken as evenly distributed within it: the error is step² / 12.
 double ValueHistogram::squared_error(ValueRange range) const {
   const UnsignedScale scale = unsigned_scale(range);
   const double step = static_cast<double>(scale.scale), low = -scale.zero_point * step,
@@ -164,7 +164,7 @@ ValueRange ValueHistogram::least_divergence_range() const {
     counts[static_cast<std::size_t>(std::min(kBuckets - 1.0, magnitude / most * kBuckets))] +=
         static_cast<double>(bins_[static_cast<std::size_t>(i)]);
   }
-  // Zero is exact at any threshold: the many zeros behind a Relu must not count.
+  // Zero is exact with any threshold, so the many zeros behind a Relu must not count.
   counts[0] = std::min(counts[0], counts[1]);
   const double total = std::max(1.0, std::accumulate(counts.begin(), counts.end(), 0.0));
   double best = std::numeric_limits<double>::infinity();

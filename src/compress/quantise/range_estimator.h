@@ -1,4 +1,4 @@
-// Ranges of activations from a stream of values.
+// Estimates ranges of activations from a stream of values.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,23 @@ struct UnsignedScale {
   int zero_point = 0;
 };
 
-// The range with zero in it, so that zero is represented exactly; an empty range gets scale 1.
+// The scale for the range, extended to include zero, so that zero is represented exactly; an empty range gets scale 1.
 UnsignedScale unsigned_scale(ValueRange range);
 
-// Counts values in bins of equal width. The width is a power of two that doubles when a value lies outside, so memory
-// is bounded, and the result does not depend on the order of the values but for values before the first that is not 0.
+// A histogram with bins of equal width. The width is a power of two that doubles when a value lies outside, so that
+// memory is bounded and the result does not depend on the order of the values, except for those before the first
+// nonzero value.
 class ValueHistogram {
  public:
   static constexpr int kBins = 4096;
 
-  // All must be finite.
+  // All values must be finite.
   void add(std::span<const float> values);
 
   std::int64_t count() const { return count_; }
   ValueRange extremes() const { return {lowest_, highest_}; }
-  // Without values all are [0, 0]. `percentile` in (50, 100]: of the values on each side of the median.
+  // Without values, every estimate is [0, 0]. `percentile`, in (50, 100], is that of the values on each side of the
+  // median.
   ValueRange estimate(RangeEstimator estimator, double percentile) const;
 
  private:

@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kFloatBytes = 4, kLeastGroup = 16;
 
 WeightForm in_channels(const QuantisableLayer& layer, const Shape& weights) {
-  // A table's zero points are left out; those of layers are written for other programs.
+  // The zero points of tables are left out; those of layers are written because other programs need them.
   const std::int64_t of_channel = layer.kind == LayerKind::table ? kFloatBytes : kFloatBytes + 1;
   return {StoredAs::channels, 8, 0,
           element_count(weights) + of_channel * weights[static_cast<std::size_t>(layer.axis)]};

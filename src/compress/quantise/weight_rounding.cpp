@@ -83,7 +83,7 @@ Tensor with_variance_of(const Tensor& exact, const ChannelWeights& rounded) {
   Tensor scales = rounded.scales.clone();
   for (std::size_t c = 0; c < before.size(); ++c) {
     const double from = after[c].variance(), to = before[c].variance();
-    constexpr double kMost = 1.5;  // beyond it a channel has few integers, whose deviation says nothing
+    constexpr double kMost = 1.5;  // beyond it, a channel has so few integers that their deviation says nothing
     if (from > 0 && to > 0 && to < kMost * kMost * from && from < kMost * kMost * to)
       scales.mutable_data<float>()[c] *= static_cast<float>(std::sqrt(to / from));
   }
@@ -92,7 +92,7 @@ Tensor with_variance_of(const Tensor& exact, const ChannelWeights& rounded) {
 
 namespace {
 
-// Rounds one group around zero; returns its scale. Of `bits` the least integer is -2^(bits-1).
+// Rounds one group around zero to integers from -2^(bits-1) to 2^(bits-1) - 1, and returns its scale.
 float round_group(std::span<const float> values, int bits, std::span<int> to) {
   const float least = -static_cast<float>(1 << (bits - 1)), most = -least - 1;
   float low = 0, high = 0;
@@ -100,7 +100,7 @@ float round_group(std::span<const float> values, int bits, std::span<int> to) {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  // The end of the larger magnitude takes the integer of the larger magnitude, whatever its sign.
+  // The end of the range with the larger magnitude becomes -2^(bits-1), whatever its sign.
   const float widest = -low >= high ? low / least : high / least;
   if (widest == 0) {
     std::ranges::fill(to, 0);
