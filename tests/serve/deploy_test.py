@@ -5,6 +5,7 @@ library only.
     deploy_test.py TESSERA
 """
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -15,6 +16,7 @@ import unittest
 import server
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
+NOBODY = 65534
 
 
 def metrics(text):
@@ -46,14 +48,65 @@ class Deploy(server.WithServer):
             self.assertEqual((done.returncode, done.stdout), (code, "" if code else "ready\n"), done.stderr)
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "the program systemd-analyze checks the unit")
-    def test_the_unit_is_valid(self):
+    def test_the_unit_is_valid_and_confined(self):
         with tempfile.TemporaryDirectory() as folder:
             unit = pathlib.Path(folder) / "tessera-serve.service"
             text = (DEPLOY / unit.name).read_text()
             unit.write_text(text.replace("/usr/local/bin/tessera", server.program))
-            done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True,
-                                  timeout=60 * server.PATIENCE)
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            for words in (["verify"], ["security", "--offline=true", "--threshold=20"]):  # of 100, for 2.0 of 10
+                done = subprocess.run(["systemd-analyze", *words, unit], capture_output=True, text=True,
+                                      timeout=60 * server.PATIENCE)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can hand files to another user")
+    def test_the_user_of_the_unit_can_read_what_systemd_hands_it(self):
+        """Files that only root can read, copied as LoadCredential= does it, with the configuration of the docs."""
+        unit = (DEPLOY / "tessera-serve.service").read_text()
+        self.assertIn("DynamicUser=yes", unit)
+        given = dict(re.findall(r"^LoadCredential=([^:]+):(.+)$", unit, re.M))
+        config = re.search(r"```toml\n# /etc/tessera/server.toml\n(.*?)```", (DEPLOY / "../docs/serving.md").read_text(),
+                           re.S)[1]
+        with tempfile.TemporaryDirectory() as holder:
+            folder = pathlib.Path(holder)
+            folder.chmod(0o755)
+            own, copies, state = folder / "etc", folder / "run", folder / "state"
+            own.mkdir(0o700)
+            (own / "credentials").mkdir()
+            server.make_certificate(own / "credentials", "server")
+            (own / "credentials" / "search.token").write_text("a token of more than 16 bytes")
+            (own / "server.toml").write_text(
+                config.replace("/run/credentials/tessera-serve.service", str(copies)))
+            for path in own.rglob("*.*"):
+                path.chmod(0o600)
+            for place in (copies, state):
+                place.mkdir(0o700)
+                os.chown(place, NOBODY, NOBODY)
+            for name, path in given.items():
+                source = own / pathlib.Path(path).relative_to("/etc/tessera")
+                for file in source.iterdir() if source.is_dir() else [source]:
+                    copy = copies / (f"{name}_{file.name}" if source.is_dir() else name)
+                    shutil.copy(file, copy)
+                    copy.chmod(0o400)
+                    os.chown(copy, NOBODY, NOBODY)
+            models = server.make_repository(folder / "models")
+            for program in ("tessera", "tessera-serve"):  # wherever the tests were built, this user can run these
+                shutil.copy(pathlib.Path(server.program).with_name(program), folder / program)
+            arguments = re.search(r"ExecStart=\S+ serve \S+ (.*)", unit)[1]
+            for place, code in ((copies, None), (own, 6)):  # 6: a file cannot be read
+                words = arguments.replace("${CREDENTIALS_DIRECTORY}", str(place)).split()
+                found = self.run_as_nobody([folder / "tessera", "serve", models, *words, "--http", "127.0.0.1:0",
+                                            "--grpc", "off", "--metrics", "off"], state)
+                self.assertEqual(found, code)
+
+    def run_as_nobody(self, command, folder):
+        """The exit code of a program that ended by itself; None for a server that began to serve."""
+        with subprocess.Popen(command, cwd=folder, user=NOBODY, group=NOBODY, extra_groups=[], env={},
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            if not process.stdout.readline().startswith("serving on https://"):
+                return process.wait(60 * server.PATIENCE)
+            process.terminate()
+            self.assertEqual(process.wait(60 * server.PATIENCE), 0)
+            return None
 
     @unittest.skipUnless(pathlib.Path("/etc/debian_version").exists() and shutil.which("dpkg-query"),
                          "the container file names packages of Debian")
