@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What deploy/ says is true of the server: options and libraries; see also helm_test.py and dashboard_test.py. Standard
-library only.
+"""What deploy/ says is true of the server: options and libraries; see also helm_test.py and dashboard_test.py; and
+that the tests which docs/security.md names exist. Standard library only.
 
     deploy_test.py TESSERA
 """
@@ -27,6 +27,21 @@ def metrics(text):
         if sample and not line.startswith("#"):
             found.setdefault(sample[1], set()).update(re.findall(r'(\w+)="', sample[2] or ""))
     return found
+
+
+class Docs(unittest.TestCase):
+    def test_the_page_on_security_names_tests_that_there_are(self):
+        tests = pathlib.Path(__file__).resolve().parent
+        page = (DEPLOY / "../docs/security.md").read_text()
+        sources = "".join(path.read_text() for path in tests.glob("*_test.py"))
+        named = re.findall(r"`([A-Z]\w+)\.(test_\w+)`", page)
+        self.assertGreaterEqual(len(named), 6)
+        for group, test in named:
+            self.assertRegex(sources, rf"(?s)class {group}\(.*?    def {test}\(self")
+        registered = (tests / "CMakeLists.txt").read_text()
+        for names in re.findall(r"-R '?serve\.\(?([\w|]+)", page):
+            for name in names.split("|"):
+                self.assertTrue((tests / f"{name}_test.py").exists() and re.search(rf"\b{name}\b", registered), name)
 
 
 class Deploy(server.WithServer):
