@@ -35,7 +35,7 @@ Tensor& KernelContext::allocate_output(std::size_t i, Shape shape) {
 }
 
 Tensor& KernelContext::allocate_output(std::size_t i, DType dtype, Shape shape) {
-  // A caller that already knew the shape has given storage; keep it, so that planned memory is used.
+  // A caller that already knew the shape has given planned storage: keep it.
   if (outputs_[i].is_tensor() && outputs_[i].tensor().dtype() == dtype && outputs_[i].tensor().shape() == shape)
     return outputs_[i].tensor();
   outputs_[i] = resources_->allocate(dtype, std::move(shape));
@@ -53,7 +53,7 @@ void KernelContext::parallel_for(std::int64_t count, std::int64_t grain, base::R
     return;
   }
   if (count <= 0) return;
-  // The same chunks as with threads, so that results are the same bit for bit.
+  // Use the same chunks as with threads, so that results are equal bit for bit.
   const base::Chunks chunks(count, grain);
   for (std::int64_t i = 0; i < chunks.size(); ++i) chunk(chunks.begin(i), chunks.begin(i + 1));
 }

@@ -8,12 +8,12 @@
 
 namespace tessera::backends {
 
-// Those that need no more than a name.
+// The devices that need no options: all but the simulated ones.
 std::span<const Device* const> all_devices();
-// How the names of simulated devices, of which there is any number, are written.
+// The form of the names of simulated devices, of which there are arbitrarily many.
 inline constexpr std::string_view kSimulatedDevices = "simulated:PROFILE";
-// Throws Error(invalid_argument) listing the devices there are, and as simulated::parse_options does for the name of a
-// simulated device.
+// Returns the device of that name. Throws Error(invalid_argument), which lists the devices; for the name of a simulated
+// device throws as simulated::parse_options does.
 const Device& find_device(std::string_view name);
 
 }  // namespace tessera::backends

@@ -10,18 +10,18 @@
 namespace tessera::backends {
 
 struct DeviceCopies::State {
-  // A copy for as long as somebody holds it.
+  // A copy, kept only for as long as somebody holds it.
   struct Known {
     std::weak_ptr<void> address;
-    std::weak_ptr<const Event> arrived;  // of one that was enqueued; kept by the copy
+    std::weak_ptr<const Event> arrived;  // of an enqueued copy, which holds it
   };
 
   const Device& device;
   std::mutex mutex;                                              // held while a block is copied
   std::map<std::pair<const void*, std::int64_t>, Known> copies;  // by key and size
-  std::unique_ptr<Stream> uploads;                               // of find_or_begin; made when it is needed
+  std::unique_ptr<Stream> uploads;                               // of find_or_begin; created when first needed
 
-  // With the mutex held. The copy is complete, or null.
+  // Returns a complete copy, or null. Requires that the mutex is held.
   std::shared_ptr<void> find_complete(const void* key, std::int64_t bytes) {
     const auto found = copies.find({key, bytes});
     if (found == copies.end()) return nullptr;
@@ -31,7 +31,7 @@ struct DeviceCopies::State {
     return address;
   }
 
-  // Entries of copies that are gone cost little, but there may be a new one for each plan.
+  // Removes the entries of copies that nobody holds; without this there could be new ones with each plan.
   void forget_gone() {
     std::erase_if(copies, [](const auto& entry) { return entry.second.address.expired(); });
   }
@@ -45,7 +45,7 @@ struct Copy {
   DeviceMemory& memory;
   void* address;
   std::shared_ptr<const void> owner;
-  std::shared_ptr<const Event> arrived;  // of one that was enqueued
+  std::shared_ptr<const Event> arrived;  // of an enqueued copy
 
   Copy(DeviceMemory& in, std::int64_t bytes, std::shared_ptr<const void> of)
       : memory(in), address(in.allocate(bytes)), owner(std::move(of)) {}
@@ -53,7 +53,7 @@ struct Copy {
     try {
       if (arrived != nullptr) arrived->wait();
     } catch (const std::exception&) {
-      // Nobody needs what could not be copied.
+      // No caller waits for this copy, so its failure is ignored.
     }
     memory.free(address);
   }

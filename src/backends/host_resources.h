@@ -1,4 +1,4 @@
-// What only kernels of a host use: the threads of this machine.
+// Resources that only kernels on the host use: the threads of this machine.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 namespace tessera::backends {
 
 struct HostResources {
-  base::ThreadPool* pool = nullptr;  // null: the calling thread alone
-  int max_threads = 0;               // 0: all of the pool
+  base::ThreadPool* pool = nullptr;  // null: only the calling thread
+  int max_threads = 0;               // 0: all threads of the pool
 
-  // How many threads a parallel loop of the run may take, the calling one included.
+  // The number of threads that a parallel loop of the run may use, the calling one included.
   int threads() const {
     if (pool == nullptr) return 1;
     return max_threads > 0 ? std::min(max_threads, pool->cores()) : pool->cores();

@@ -1,5 +1,5 @@
-// Memory that a kernel takes for itself while it runs, beside its operands and scratch: the reference kernels widen
-// whole tensors. It is charged like everything else, so that a limit holds for it too.
+// Memory that a kernel allocates itself while it runs, beside its operands and scratch: reference kernels convert whole
+// tensors to wider types. It is charged to the run, so that memory limits hold for it too.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace tessera::backends {
 
-// While it lives, transient memory of this thread is charged to the allocator (null: to nobody); the end gives
-// everything back.
+// Charges the transient memory of this thread to the allocator (null: to nobody) while this object lives; the
+// destructor releases all of it.
 class TransientMemory {
  public:
   explicit TransientMemory(TensorAllocator* allocator) : allocator_(allocator), outer_(std::exchange(current, this)) {}
@@ -20,8 +20,8 @@ class TransientMemory {
   TransientMemory(const TransientMemory&) = delete;
   TransientMemory& operator=(const TransientMemory&) = delete;
 
-  // To be called before the memory is taken; throws Error(over_budget). What is called for in parts of a kernel that
-  // run on other threads is charged to nobody.
+  // Charges `bytes`; to be called before the memory is allocated. Throws Error(over_budget). Calls from other threads,
+  // as within a kernel's parallel loops, charge nobody.
   static void take(std::int64_t bytes);
 
  private:
@@ -31,14 +31,14 @@ class TransientMemory {
   std::int64_t bytes_ = 0;
 };
 
-// A vector of `count` elements that are charged as transient memory.
+// A vector of `count` elements, charged as transient memory.
 template <typename T>
 std::vector<T> transient_vector(std::int64_t count, T value = {}) {
   TransientMemory::take(base::checked_multiply(count, static_cast<std::int64_t>(sizeof(T))));
   return std::vector<T>(static_cast<std::size_t>(count), value);
 }
 
-// Runs a kernel with its transient memory charged to the allocator of its run.
+// Runs a kernel and charges its transient memory to the allocator of its run.
 void run_kernel(const Kernel& kernel, KernelContext& context);
 
 }  // namespace tessera::backends

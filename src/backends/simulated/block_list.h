@@ -1,4 +1,5 @@
-// Which parts of a range of addresses are taken. Offsets and sizes are multiples of kBlockAlignment, as CUDA's are.
+// The allocated and free parts of a range of addresses. Offsets and sizes are multiples of kBlockAlignment, as CUDA's
+// are.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,10 @@ inline constexpr std::int64_t kBlockAlignment = 256;
 class BlockList {
  public:
   explicit BlockList(std::int64_t bytes);
-  // The lowest free place of at least `bytes`, or nothing where no free part is as large.
+  // Allocates the free block of at least `bytes` with the lowest offset; nothing if no free block is large enough.
   std::optional<std::int64_t> take(std::int64_t bytes);
-  // Returns how many bytes the block that begins at `offset` took. Giving back what was not taken is a bug of the
-  // caller's.
+  // Frees the block that begins at `offset` and returns its size. Freeing a block that is not allocated is a bug of the
+  // caller.
   std::int64_t give_back(std::int64_t offset);
   bool is_taken(std::int64_t offset) const { return taken_.contains(offset); }
 
@@ -23,7 +24,7 @@ class BlockList {
   std::int64_t largest_free() const;
 
  private:
-  std::map<std::int64_t, std::int64_t> free_, taken_;  // bytes by offset; free neighbours are one
+  std::map<std::int64_t, std::int64_t> free_, taken_;  // bytes by offset; neighbouring free blocks are merged
   std::int64_t in_use_ = 0;
 };
 

@@ -12,7 +12,7 @@ ir::ValueType type_of(const ops::TensorType& type) {
   return ir::ValueType::tensor(type.dtype, type.shape);
 }
 
-// A graph of the one node, which is what the cost model reads.
+// A graph of only this node, as input for the cost model.
 ir::Graph graph_of(const ops::NodeView& view) {
   ir::Graph graph;
   ir::Node node = view.node();

@@ -1,4 +1,4 @@
-// How long a kernel takes on the device that is simulated, by the cost model.
+// The time that a kernel takes on the simulated device, by the cost model.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tessera::backends::simulated {
 
-// Nanoseconds without the launch. The same as `tessera explain --device` says for the node, less its overhead.
+// Nanoseconds without the launch: as `tessera explain --device` reports for the node, less its overhead.
 std::int64_t kernel_time_ns(const ops::NodeView& view, const cost::DeviceProfile& profile);
 
 }  // namespace tessera::backends::simulated

@@ -8,8 +8,8 @@
 namespace tessera::backends::simulated {
 namespace {
 
-// Bytes a second in one direction between host and device. A profile lists the link to the host first and counts both
-// directions; a profile without one (a CPU) copies within its memory, which it reads and writes.
+// Bytes per second in one direction between host and device. A profile lists the link to the host first and counts both
+// directions; a profile without a link (a CPU) copies within its memory, which it reads and writes.
 double link_bandwidth(const cost::DeviceProfile& profile) {
   return (profile.links.empty() ? profile.bandwidth : profile.links.front().bytes_per_second) / 2;
 }

@@ -1,4 +1,4 @@
-// What the streams, events and memory of one simulated device share.
+// The state that the streams, events and memory of one simulated device share.
 #pragma once
 
 #include <atomic>
@@ -22,30 +22,30 @@ class SimulatedMachine {
   const Options& options() const { return options_; }
   const std::string& name() const { return name_; }
   Timeline& timeline() { return timeline_; }
-  // Its memory, whose addresses are reserved when it is first asked for. Throws Error(over_budget).
+  // The device's memory; its addresses are reserved at the first call. Throws Error(over_budget).
   MirroredMemory& memory();
-  // Where a queue reads and writes what a device address names.
+  // The address at which a queue's thread accesses the memory of a device address.
   template <typename T>
   T* queue_address(T* address) {
     return memory().queue_address(address);
   }
 
-  // Count one more; throw Error when it is the one that is to fail: over_budget, failed.
+  // Count an allocation or a launch; throw Error(over_budget) or Error(failed) if the options say that it fails.
   void count_allocation();
   void count_launch();
   std::int64_t launches() const { return launches_.load(); }
 
-  // Durations of what is no kernel.
+  // The durations of operations other than kernels.
   TimedOperation copy_between(Engine direction, std::int64_t bytes) const;
   TimedOperation copy_within(std::int64_t bytes) const;
   TimedOperation fill(std::int64_t bytes) const;
-  // Of starting anything.
+  // Nanoseconds to launch any operation.
   std::int64_t launch_ns() const;
 
  private:
   const Options options_;
   const std::string name_;
-  base::VirtualClock clock_;  // the device's own, unless it is given another one
+  base::VirtualClock clock_;  // the device's own, unless use_clock() gives it another one
   Timeline timeline_;
   std::mutex mutex_;
   std::optional<MirroredMemory> memory_;

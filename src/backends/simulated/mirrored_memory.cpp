@@ -21,7 +21,7 @@ std::byte* map_pages(int file, std::int64_t bytes, int access) {
 }  // namespace
 
 MirroredMemory::MirroredMemory(std::int64_t bytes) : bytes_(bytes) {
-  // The name of the file stands in /proc/self/maps, where debuggers look a bad address up.
+  // /proc/self/maps shows the name of the file, where debuggers look up a bad address.
   file_ = ::memfd_create("memory of a simulated device", MFD_CLOEXEC);
   if (file_ >= 0 && ::ftruncate(file_, bytes) == 0) {
     device_ = map_pages(file_, bytes, PROT_NONE);

@@ -19,7 +19,7 @@ constexpr std::string_view kKeys =
   fail(ErrorKind::invalid_argument, "device '{}': '{}' is not {}", name, part, expected);
 }
 
-// A number at the beginning of `text`, from which it is taken; nothing where there is none.
+// Parses a number at the beginning of `text` and removes it from there; nothing if there is none.
 template <typename T>
 bool take_number(std::string_view& text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -46,7 +46,7 @@ std::int64_t parse_size(std::string_view name, std::string_view part, std::strin
                                                                        {"MiB", 0x1p20},
                                                                        {"GiB", 0x1p30},
                                                                        {"TiB", 0x1p40}}};
-  constexpr double most = 0x1p44;  // what a process has addresses for
+  constexpr double most = 0x1p44;  // fits the address space of a process
   double value = 0;
   const bool is_number = take_number(text, value);
   const auto unit = std::ranges::find(units, text, &std::pair<std::string_view, double>::first);

@@ -1,4 +1,4 @@
-// What a simulated device is like, as its name says: "simulated:PROFILE[,KEY=VALUE…]".
+// The options of a simulated device, parsed from its name: "simulated:PROFILE[,KEY=VALUE…]".
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace tessera::backends::simulated {
 
-// Whose kernels compute the results. none: nothing is computed, every result is zeros, for models whose durations and
-// memory alone matter.
+// The device whose kernels compute the results. none: nothing is computed and every result is zeros, for models of
+// which only durations and memory matter.
 enum class Compute : std::uint8_t { reference, cpu, none };
 
-// What goes wrong on demand. Allocations and launches are counted from 1, over the life of the device; 0: none fails.
+// Faults to inject. Allocations and launches are counted from 1 over the life of the device; 0: none fails.
 struct Faults {
   std::int64_t failing_allocation = 0, failing_launch = 0;
-  double copy_slowdown = 1;  // copies between host and device take so many times as long
+  double copy_slowdown = 1;  // factor on the duration of copies between host and device
 };
 
 struct Options {
@@ -25,7 +25,7 @@ struct Options {
   Compute compute = Compute::reference;
   std::int64_t memory_bytes = 0;  // capacity
   std::uint64_t seed = 0;         // orders operations that could start at the same time
-  std::int64_t number = 0;        // tells devices with equal options apart
+  std::int64_t number = 0;        // distinguishes devices with equal options
   Faults faults;
 };
 
@@ -33,10 +33,10 @@ inline constexpr std::string_view kDeviceKind = "simulated";
 
 // Whether a device's name asks for a simulated device, well-formed or not.
 bool is_simulated(std::string_view name);
-// Throws Error(invalid_argument) for an unknown profile (with the most similar name), an unknown key and a value that
-// is none of its values, and whatever load_profile throws for a file.
+// Throws Error(invalid_argument) for an unknown profile (naming the most similar one), an unknown key or an invalid
+// value, and whatever load_profile throws for a file.
 Options parse_options(std::string_view name);
-// The name with every option that differs from its default, in one order: equal devices have equal names.
+// The name with every option that differs from its default, in a fixed order: equal devices have equal names.
 std::string name_of(const Options& options);
 
 }  // namespace tessera::backends::simulated

@@ -21,7 +21,7 @@ struct SimulatedDevice::State {
 
   SimulatedMachine machine;
   SimulatedMemory memory;
-  const Device& computes_by;  // whose kernels it has
+  const Device& computes_by;  // the host device whose kernels it uses
   const Device& host;
   DeviceCopies copies;
 };
@@ -64,7 +64,8 @@ DeviceMemory& SimulatedDevice::memory() const {
   return state_->memory;
 }
 
-// Host steps of a device that computes by the reference are the reference's too, so that a run has its bits.
+// A device that computes by the reference also runs host steps by the reference, so that all results are equal to the
+// reference's bit for bit.
 const Device& SimulatedDevice::host_fallback() const {
   return state_->machine.options().compute == Compute::reference ? state_->computes_by : state_->host;
 }
@@ -88,7 +89,7 @@ std::int64_t SimulatedDevice::launches() const {
 
 const SimulatedDevice& find_simulated_device(std::string_view name, const ComputeDevices& devices) {
   static std::mutex mutex;
-  // Never destroyed: streams and blocks may be kept until the process ends.
+  // Never destroyed: streams and blocks may live until the process ends.
   static auto& made = *new std::map<std::string, std::unique_ptr<SimulatedDevice>, std::less<>>;
   Options options = parse_options(name);
   std::string canonical = name_of(options);

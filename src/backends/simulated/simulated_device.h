@@ -1,5 +1,5 @@
-// Any device that there is a profile of, without the device: memory that the host cannot touch, asynchronous streams,
-// results by kernels of a host, durations by the cost model in virtual time, faults on demand (docs/simulated.md).
+// Simulates any device that has a profile: memory that the host cannot access, asynchronous streams, results computed
+// by kernels of a host, durations from the cost model in virtual time, faults on demand (docs/simulated.md).
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace tessera::backends::simulated {
 
-// The host devices whose kernels it may compute by.
+// The host devices that a simulated device may compute with.
 struct ComputeDevices {
   const Device& cpu;
   const Device& reference;
@@ -36,10 +36,10 @@ class SimulatedDevice final : public Device {
   double copy_seconds(std::int64_t bytes) const override;
 
   const Options& options() const;
-  // When its operations begin and end. It has a virtual clock of its own until it is told another one: that of the
-  // threads which share it, where their order is to be the same in each run.
+  // The times at which the device's operations begin and end. The device has a virtual clock of its own unless it is
+  // given another one: that of the threads which share it, if their order is to be the same in each run.
   Timeline& timeline() const;
-  // Kernels and replays that were enqueued so far.
+  // The number of kernels and replays enqueued so far.
   std::int64_t launches() const;
 
  private:
@@ -47,8 +47,8 @@ class SimulatedDevice final : public Device {
   const std::unique_ptr<State> state_;
 };
 
-// The device of that name, made at the first call and there until the process ends. Names that mean the same options
-// are the same device. Throws as parse_options does.
+// Returns the device of that name, created at the first call and kept until the process ends. Names that mean the same
+// options denote the same device. Throws as parse_options does.
 const SimulatedDevice& find_simulated_device(std::string_view name, const ComputeDevices& devices);
 
 }  // namespace tessera::backends::simulated

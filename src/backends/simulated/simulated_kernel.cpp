@@ -14,7 +14,7 @@
 namespace tessera::backends::simulated {
 namespace {
 
-// Keeps packed weights in the device's memory, at addresses that the device's threads can read.
+// Copies packed weights to the device's memory, at addresses that the device's threads can read.
 class UploadingStore final : public WeightStore {
  public:
   UploadingStore(SimulatedMachine& machine, DeviceCopies& copies, WeightStore& host)
@@ -22,7 +22,7 @@ class UploadingStore final : public WeightStore {
   std::shared_ptr<const PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing, std::int64_t bytes,
                                                     const PackFunction& pack) override {
     const std::shared_ptr<const PackedWeights> packed = host_.find_or_pack(weights, packing, bytes, pack);
-    // Whoever holds the copy holds the packing, so that the next plan finds both.
+    // A holder of the copy holds the packing too, so that the next plan finds both.
     const auto copy = std::make_shared<std::pair<std::shared_ptr<const PackedWeights>, std::shared_ptr<void>>>(
         packed, copies_.find_or_copy(*packed));
     const auto* data = static_cast<const std::byte*>(machine_.queue_address(copy->second.get()));
@@ -36,7 +36,7 @@ class UploadingStore final : public WeightStore {
   WeightStore& host_;
 };
 
-// What a launch needs of its kernel, for as long as any launch is in a queue.
+// The part of a wrapped kernel that its launches need; it lives as long as any launch is in a queue.
 struct Wrapped {
   SimulatedMachine& machine;
   bool flushes_denormals;
@@ -46,12 +46,12 @@ struct Wrapped {
 };
 
 Value value_on_queue(SimulatedMachine& machine, const Tensor& tensor) {
-  // Deferred tensors are computed on the host and never handed to a device.
+  // Deferred tensors are computed on the host and never passed to a device.
   void* const address = const_cast<void*>(machine.queue_address(tensor.raw()));
   return Tensor(tensor.dtype(), tensor.shape(), address, nullptr);
 }
 
-// One launch: the operands as the stream's thread sees them.
+// One launch: the operands at the addresses that the stream's thread uses.
 class Launch {
  public:
   Launch(std::shared_ptr<const Wrapped> wrapped, KernelContext& context)
@@ -87,8 +87,8 @@ class Launch {
   }
 
  private:
-  // A kernel of a host may hand out a tensor of its own, or an input; on the device the bytes belong where the output
-  // was planned.
+  // A host kernel may return a tensor of its own, or an input, as its output; the device needs the bytes at the planned
+  // address.
   void keep_in_place(std::size_t i, const Value& made) const {
     const Value& planned = outputs_[i];
     if (!planned.is_tensor()) return;
@@ -104,7 +104,7 @@ class Launch {
   const std::shared_ptr<const Wrapped> wrapped_;
   std::byte* const scratch_;
   const std::uint64_t seed_;
-  std::vector<std::optional<Value>> inputs_;  // nothing: an absent operand
+  std::vector<std::optional<Value>> inputs_;  // no value: an absent operand
   std::vector<Value> outputs_;
   std::vector<ir::ValueType> types_;
 };

@@ -1,5 +1,5 @@
-// Kernels of a host, enqueued: they compute on a stream's thread, where it reaches the device's memory, and take the
-// time that the device would take.
+// Host kernels as kernels of a simulated device: they compute on a stream's thread, which can access the device's
+// memory, and take the time that the device would take.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace tessera::backends::simulated {
 
-// Wraps the kernel that `entry`, an entry of the host device `computes_by`, makes for the node. Packed weights are
-// copied to the device's memory; `copies` outlives the kernel. With Compute::none no kernel is made, and running takes
-// time alone.
+// Wraps the kernel that `entry`, an entry of the host device `computes_by`, creates for the node. Packed weights are
+// copied to the device's memory; `copies` outlives the kernel. With Compute::none no kernel is created, and running
+// only takes time.
 KernelPointer make_simulated_kernel(SimulatedMachine& machine, DeviceCopies& copies, const Device& computes_by,
                                     const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights);
 

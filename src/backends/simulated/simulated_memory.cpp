@@ -8,7 +8,7 @@
 namespace tessera::backends::simulated {
 namespace {
 
-// Whose pages are given back to the system: smaller blocks are soon used again.
+// The size from which freed blocks return their pages to the system: smaller blocks are soon used again.
 constexpr std::int64_t kDiscardedBytes = std::int64_t{1} << 20;
 
 }  // namespace
@@ -58,7 +58,7 @@ void SimulatedMemory::take_back(const SimulatedStream* stream) {
 void SimulatedMemory::wait_for_freed(SimulatedStream* stream, std::unique_lock<std::mutex>& lock) {
   std::vector<std::shared_ptr<Mark>> marks;
   for (const Freed& block : freed_) marks.push_back(block.mark);
-  // On a virtual clock other threads run meanwhile, and may want the lock.
+  // With a virtual clock other threads run during the wait, and may need the lock.
   lock.unlock();
   for (const std::shared_ptr<Mark>& mark : marks) {
     mark->wait();

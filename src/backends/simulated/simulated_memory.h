@@ -1,4 +1,4 @@
-// The memory of a simulated device as others see it: blocks of device addresses, up to the device's capacity.
+// The DeviceMemory of a simulated device: blocks of device addresses, up to the device's capacity.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace tessera::backends::simulated {
 
-// A block that is freed on a stream serves that stream at once, because what it enqueues comes later. Others get it
-// only where there is no other place; they then wait until the stream has come so far. So addresses and failures do not
-// depend on how far the threads are.
+// A block that is freed on a stream can be allocated for that stream at once, because the work that uses it is enqueued
+// later. Other streams get such a block only if nothing else is free, and then wait until the stream has passed the
+// point of freeing. So addresses and failures do not depend on the timing of threads.
 class SimulatedMemory final : public DeviceMemory {
  public:
   explicit SimulatedMemory(SimulatedMachine& machine) : machine_(machine), blocks_(machine.options().memory_bytes) {}
@@ -30,7 +30,7 @@ class SimulatedMemory final : public DeviceMemory {
     std::shared_ptr<Mark> mark;
   };
   void take_back(const SimulatedStream* stream);
-  // Waits, without the lock, for what is freed at that moment, and gives it back.
+  // Waits, without the lock, for the blocks freed on streams at the time of the call, and frees them.
   void wait_for_freed(SimulatedStream* stream, std::unique_lock<std::mutex>& lock);
   void give_back(std::int64_t offset);
 

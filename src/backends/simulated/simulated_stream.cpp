@@ -44,7 +44,7 @@ void SimulatedEvent::wait() const {
   machine_.timeline().wait_on_host(latest->time());
   const std::exception_ptr failure = latest->wait();
   if (failure == nullptr) return;
-  // Reported here: the stream works again, and does not report it once more.
+  // The failure is reported here: the stream works again and does not report it a second time.
   latest->queue().take_failure();
   std::rethrow_exception(failure);
 }
@@ -76,7 +76,7 @@ void SimulatedStream::submit(const Call& call) {
     queue_->push(call.work);
     return;
   }
-  // Launches are counted when they are enqueued, so that the same one fails in each run; the failure is the queue's.
+  // Launches are counted when they are enqueued, so that the same one fails in each run; the queue reports the failure.
   std::exception_ptr failure;
   try {
     machine_.count_launch();
@@ -138,7 +138,7 @@ std::shared_ptr<Mark> SimulatedStream::mark() {
 
 void SimulatedStream::wait_for(const std::shared_ptr<Mark>& mark) {
   machine_.timeline().wait(number_, mark->time());
-  // What depends on work that failed fails as well.
+  // Work that depends on failed work fails as well.
   queue_->push([mark] {
     if (const std::exception_ptr failure = mark->wait()) std::rethrow_exception(failure);
   });
@@ -158,7 +158,7 @@ void SimulatedStream::synchronise() {
   if (const std::exception_ptr failure = queue_->take_failure()) std::rethrow_exception(failure);
 }
 
-// Enqueues what was recorded as one launch: what follows the first call starts without one of its own.
+// Enqueues a recording as one launch: only its first call takes the time of a launch.
 class SimulatedRecording final : public Recording {
  public:
   explicit SimulatedRecording(std::vector<SimulatedStream::Call> calls) : calls_(std::move(calls)) {
@@ -166,7 +166,7 @@ class SimulatedRecording final : public Recording {
     for (SimulatedStream::Call& call : calls_) {
       if (call.records != nullptr || call.waits != nullptr) continue;
       if (!first) call.timing.launch_ns = 0;
-      call.is_launch = first;  // a replay is one launch, whatever it begins with
+      call.is_launch = first;  // a replay is one launch, whatever its first call is
       first = false;
     }
   }

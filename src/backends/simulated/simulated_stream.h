@@ -1,5 +1,5 @@
-// Streams and events of a simulated device. What is enqueued is executed by the stream's thread as soon as it can be;
-// when it begins and ends on the device's clock is Timeline's to say, and neither waits for the other.
+// Streams and events of a simulated device. The stream's thread executes enqueued work as soon as it can; Timeline
+// decides when the work begins and ends on the device's clock. Neither waits for the other.
 #pragma once
 
 #include <condition_variable>
@@ -14,14 +14,15 @@
 
 namespace tessera::backends::simulated {
 
-// One record of an event: a place in the order of a stream, on the clock and for the threads. Thread-safe.
+// One record of an event: a point in a stream, with its time on the clock and its completion by the thread.
+// Thread-safe.
 class Mark {
  public:
   Mark(TimePoint time, std::shared_ptr<WorkQueue> queue) : time_(std::move(time)), queue_(std::move(queue)) {}
   const TimePoint& time() const { return time_; }
-  // The stream's thread has come here; `failure` is the queue's.
+  // Called when the stream's thread reaches the mark; `failure` is the queue's.
   void pass(const std::exception_ptr& failure);
-  // Waits for that and returns the failure of what stands before the mark, or null.
+  // Waits until the thread has reached the mark and returns the failure of the work before it, or null.
   std::exception_ptr wait() const;
   WorkQueue& queue() const { return *queue_; }
 
@@ -41,7 +42,7 @@ class SimulatedEvent final : public Event {
   void wait() const override;
   std::int64_t time_ns() const override;
 
-  // The latest record; null: there was none.
+  // The latest record; null if there was none.
   std::shared_ptr<Mark> mark() const;
   void set_mark(std::shared_ptr<Mark> mark);
 
@@ -66,21 +67,21 @@ class SimulatedStream final : public Stream {
   void begin_capture() override;
   std::unique_ptr<Recording> end_capture() override;
 
-  // A kernel that computes for so long, beside its launch. `work` is run by the stream's thread, and as often as a
-  // recording is replayed.
+  // Enqueues a kernel that computes for `compute_ns`, plus the launch. The stream's thread calls `work`, once per
+  // execution and once per replay of a recording.
   void launch(std::int64_t compute_ns, std::function<void()> work);
-  // A mark at this place, without an event; not while work is recorded.
+  // A mark at this point, without an event; not allowed during capture.
   std::shared_ptr<Mark> mark();
-  // What is enqueued from here on begins, on the clock, after the mark, which the threads have passed already.
+  // Work enqueued after this call begins, on the clock, after the mark, which the threads have already passed.
   void wait_in_time(const Mark& mark) { machine_.timeline().wait(number_, mark.time()); }
   int number() const { return number_; }
 
  private:
   friend class SimulatedRecording;
-  // One call of the stream. Without work and events it only takes time.
+  // One call on the stream. A call without work and events only takes time.
   struct Call {
     TimedOperation timing = {};
-    bool is_launch = false;  // of a kernel, which can be made to fail
+    bool is_launch = false;  // of a kernel; such calls can be made to fail
     std::function<void()> work = nullptr;
     SimulatedEvent* records = nullptr;
     const SimulatedEvent* waits = nullptr;

@@ -74,7 +74,7 @@ std::int64_t Timeline::wait_on_host(const TimePoint& point) {
       decide(next);
       continue;
     }
-    // Until then another thread may enqueue what comes first.
+    // While this thread waits, another one may enqueue an operation that comes earlier on the clock.
     lock.unlock();
     clock.sleep_until(next.start_ns);
   }
@@ -83,7 +83,7 @@ std::int64_t Timeline::wait_on_host(const TimePoint& point) {
 std::int64_t Timeline::synchronise(int stream) {
   const std::int64_t time = wait_on_host(record(stream));
   const std::lock_guard lock(mutex_);
-  // Whoever goes on with the stream comes later on the clock, and starts no earlier for its sake.
+  // Work enqueued from here on comes later on the clock anyway: the end of earlier work no longer matters.
   Stream& synchronised = streams_.at(stream);
   if (synchronised.entries.empty()) synchronised.time_ns = 0;
   return time;

@@ -25,7 +25,7 @@ namespace tessera::backends::simulated {
 enum class Engine : std::uint8_t { none, compute, to_device, to_host };
 inline constexpr std::size_t kEngines = 4;
 
-// A place in a stream's order whose time is known once everything before it is decided.
+// A point in a stream; its time is set once everything before it is decided.
 using TimePoint = std::shared_ptr<std::optional<std::int64_t>>;
 
 struct TimedOperation {
@@ -40,29 +40,29 @@ class Timeline {
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  // From here on the times are those of another clock, which outlives this. To be called while nothing is enqueued.
+  // Uses the times of another clock, which must outlive this. To be called while nothing is enqueued.
   void use_clock(Clock& clock);
   Clock& clock() const;
 
   int add_stream();
-  // Forgets a stream once everything on it is decided.
+  // Removes a stream once all of its operations are decided.
   void remove_stream(int stream);
 
-  // Starts no earlier than now.
+  // Enqueues an operation, which starts no earlier than now.
   void enqueue(int stream, const TimedOperation& operation);
-  // The point behind everything that is enqueued on the stream.
+  // The point after everything that is enqueued on the stream.
   TimePoint record(int stream);
-  // What is enqueued from here on starts no earlier than the point, which may be one of another stream.
+  // Operations enqueued after this call start no earlier than the point, which may belong to another stream.
   void wait(int stream, const TimePoint& point);
 
-  // Lets the calling thread wait until the point on the clock, and returns its time.
+  // Blocks the calling thread until the point on the clock, and returns its time.
   std::int64_t wait_on_host(const TimePoint& point);
-  // The same for everything on a stream.
+  // Blocks the calling thread until the end of everything enqueued on the stream, and returns that time.
   std::int64_t synchronise(int stream);
-  // Whether the point has been reached; asking takes kPollNs, so that a thread that asks until it is comes to an end.
+  // Whether the point has been reached. Each call takes kPollNs on the clock, so that a polling loop ends.
   bool is_reached(const TimePoint& point);
 
-  // How long an engine was busy, with the operations that were decided so far.
+  // The time that an engine was busy with the operations decided so far.
   std::int64_t busy_ns(Engine engine) const;
 
   static constexpr std::int64_t kPollNs = 1000;
@@ -72,12 +72,12 @@ class Timeline {
     TimedOperation operation = {};
     std::int64_t earliest_ns = 0;  // when it was enqueued
     std::uint64_t order = 0;       // breaks ties
-    // At most one is set, with an operation that takes no time.
+    // At most one is set, for an operation that takes no time.
     TimePoint after = nullptr, records = nullptr;
   };
   struct Stream {
     std::deque<Entry> entries;
-    std::int64_t time_ns = 0;  // end of what is decided
+    std::int64_t time_ns = 0;  // the end of the last decided operation
     bool removed = false;
   };
   struct Candidate {

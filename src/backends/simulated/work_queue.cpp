@@ -64,7 +64,7 @@ void WorkQueue::run_tasks() {
         failure = std::current_exception();
       }
     }
-    task = {};  // what it holds may be memory of the device, which is given back before anybody hears of the end
+    task = {};  // frees what it holds (perhaps device memory) before anybody learns that it ended
     lock.lock();
     failure_ = failure;
     running_ = false;

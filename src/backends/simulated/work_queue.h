@@ -1,5 +1,4 @@
-// The thread of a simulated stream: what a GPU's queue is. Tasks run one after the other, in the order in which they
-// were pushed.
+// The thread that executes the work of a simulated stream, in the order in which tasks were pushed.
 #pragma once
 
 #include <condition_variable>
@@ -14,19 +13,19 @@ namespace tessera::backends::simulated {
 
 class WorkQueue {
  public:
-  // Throws Error(over_budget) where the system has no thread left.
+  // Throws Error(over_budget) if the system cannot start another thread.
   WorkQueue();
-  // Waits until the queue is empty; failures that nobody asked for are lost.
+  // Waits until the queue is empty; failures that nobody took are lost.
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  // What the task throws is the queue's failure: tasks behind it do not run until somebody takes it.
+  // An exception of the task becomes the queue's failure: later tasks do not run until take_failure() is called.
   void push(std::function<void()> task);
-  // A task that runs after a failure too, and is handed it (null: none). It must not throw.
+  // Pushes a task that runs even after a failure, which it receives as its argument (null: none). It must not throw.
   void push_always(std::function<void(const std::exception_ptr&)> task);
-  // Waits until the queue is empty, and returns its failure, after which tasks run again; null: there was none. Not to
-  // be called by a task.
+  // Waits until the queue is empty and returns its failure, or null; tasks run again afterwards. Not to be called by a
+  // task.
   std::exception_ptr take_failure();
 
  private:
@@ -39,7 +38,7 @@ class WorkQueue {
 
   std::mutex mutex_;
   std::condition_variable pushed_, emptied_;
-  std::deque<Task> tasks_;  // the first is running where `running_`
+  std::deque<Task> tasks_;  // the first one is running if `running_`
   bool running_ = false, ends_ = false;
   std::exception_ptr failure_;
   std::thread thread_;

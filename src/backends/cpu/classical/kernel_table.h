@@ -6,7 +6,7 @@
 
 namespace tessera::backends::cpu {
 
-// The entries of this room, in order of preference for each operator.
+// The kernel entries of this folder, in order of preference for each operator.
 std::span<const KernelEntry> classical_kernels();
 
 }  // namespace tessera::backends::cpu

@@ -1,4 +1,5 @@
-// Conv in float32, NCHW: one matrix product an image and group, weights [M/group, C/group * kernel] times the image.
+// Conv in float32, NCHW: one matrix product per image and group, weights [M/group, C/group * kernel] times the image as
+// im2col columns [C/group * kernel, output positions].
 #include <algorithm>
 
 #include "backends/cpu/convolutions/im2col_f32.h"
@@ -9,7 +10,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// Windows of one element without stride or padding: the image itself is the right operand.
+// Whether windows have one element and no stride or padding, so that the image itself is the right operand.
 bool is_pointwise(const std::vector<ops::WindowAxis>& axes) {
   return std::all_of(axes.begin(), axes.end(), [](const ops::WindowAxis& axis) {
     return axis.kernel == 1 && axis.stride == 1 && axis.pad_begin == 0 && axis.pad_end == 0 &&

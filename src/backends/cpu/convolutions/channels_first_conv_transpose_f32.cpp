@@ -1,5 +1,5 @@
-// ConvTranspose in float32: one product gives what every input position adds at every kernel position, [M/group *
-// kernel, inputs]; each output channel then collects its own rows, in one fixed order.
+// ConvTranspose in float32, NCHW: one product gives the contribution of every input position at every kernel position,
+// [M/group * kernel, inputs]; each output channel then adds up its own rows, in a fixed order.
 #include <algorithm>
 
 #include "backends/cpu/convolutions/kernels.h"
@@ -67,7 +67,7 @@ class ConvTranspose final : public Kernel {
   }
 
  private:
-  // Adds one row of the product to the places of an output plane that it falls on.
+  // Adds one row of the product to the positions of an output plane that it contributes to.
   void add_tap(const float* row, std::int64_t tap, float* plane) const {
     const ops::WindowAxis& line = axes_.back();
     const std::int64_t shift = tap % line.kernel * line.dilation - line.pad_begin;

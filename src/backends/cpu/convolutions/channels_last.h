@@ -1,4 +1,4 @@
-// What the kernels for data with the channels last share.
+// Geometry and reject rules shared by the kernels for channels-last data.
 #pragma once
 
 #include <optional>
@@ -14,29 +14,29 @@
 namespace tessera::backends::cpu {
 
 ChannelsLastGeometry channels_last_geometry(const ops::NodeView& view, const std::vector<ops::WindowAxis>& axes);
-// "" or why there is no kernel: more than three spatial axes.
+// Returns "" or why there is no kernel: more than three spatial axes.
 std::string reject_channels_last_rank(const ops::NodeView& view);
-// The same for an operator of f32 with weights and maybe a bias, and an activation.
+// As above, for a float32 operator with weights, an optional bias and an activation.
 std::string reject_channels_last_operands(const ops::NodeView& view);
-// The same for one of several groups of few output channels: vectors of these would be empty for the most part.
+// As above; also rejects several groups with few output channels each, whose vectors would be mostly empty.
 std::string reject_few_outputs(const ops::NodeView& view);
-// "" or why the gradient of a convolution is rather computed in float32 from numbers that are rounded to bfloat16. The
-// geometry may be that of any of the convolution's operators.
+// Returns "" or why the gradient of a convolution should rather be computed in float32 from numbers rounded to
+// bfloat16. The geometry may be that of any of the convolution's operators.
 std::string avoid_bf16_gradient(const ChannelsLastGeometry& geometry, bool has_groups);
-// "" or why the layer is no depthwise convolution.
+// Returns "" or why the layer is not a depthwise convolution.
 std::string reject_unless_depthwise(const ops::NodeView& view);
 ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view);
-// Of ChannelsLastConvTranspose: `input` of an axis are positions of X, `output` of Y.
+// The geometry of ChannelsLastConvTranspose: `input` of an axis counts positions of X, `output` those of Y.
 ChannelsLastGeometry channels_last_conv_transpose_geometry(const ops::NodeView& view);
-// A transposed convolution of stride 1 as the convolution that it is of the same data, with the taps of its weights in
-// reverse; nothing where strides are larger or where it would have negative padding.
+// The geometry of the convolution that equals a transposed convolution of stride 1 with its taps in reverse order;
+// nothing if a stride is larger or the padding would be negative.
 std::optional<ChannelsLastGeometry> turned_geometry(const ChannelsLastGeometry& transposed);
 // The convolution as a product of its windows.
 WindowLayer conv_layer(const ops::NodeView& view);
 ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view);
 
-// found(number of the line among all of the data, its first tap) for each line under the windows of the i-th line of
-// results, as far as they are inside of the picture.
+// Calls found(index of the line among all lines of the data, index of its first tap) for each line of the data under
+// the windows of the i-th line of results, leaving out lines outside of the image.
 template <typename Found>
 void for_each_line_number_under(const ChannelsLastGeometry& geometry, std::int64_t i, Found found) {
   const auto& [depth, lines, axis] = geometry.axes;
@@ -51,7 +51,7 @@ void for_each_line_number_under(const ChannelsLastGeometry& geometry, std::int64
     }
   }
 }
-// The same with where the line begins in the data.
+// As above, but with the offset of the line in the data instead of its index.
 template <typename Found>
 void for_each_line_under(const ChannelsLastGeometry& geometry, std::int64_t i, Found found) {
   for_each_line_number_under(geometry, i, [&](std::int64_t line, std::int64_t tap) {

@@ -1,4 +1,4 @@
-// Convolution with the channels last whose data and weights are rounded to bfloat16 (ops/products/rounded_product.h).
+// Channels-last convolution with data and weights rounded to bfloat16 (ops/products/rounded_product.h).
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/convolutions/line_conv.h"

@@ -1,7 +1,7 @@
-// Convolutions that follow each other, a band of lines at a time: what lies between them is a ring of the last few
-// lines of each result, which stays in a core's second-level cache. A line is computed once a chunk of the result's
-// lines, and again where chunks meet; where that would be much of a small picture, threads share one stage after the
-// other instead.
+// Consecutive convolutions, computed one band of lines (rows of an image) at a time: of each intermediate result only
+// the last few lines are kept, in a ring buffer in the core's second-level cache. Each chunk of the result's lines
+// computes intermediate lines once; lines at the border of two chunks are computed by both. If that would repeat much
+// of the work of a small image, all threads share one stage after the other instead.
 #include "ops/convolutions/conv_chain.h"
 
 #include <algorithm>
@@ -23,22 +23,21 @@ namespace tessera::backends::cpu {
 namespace {
 
 constexpr std::int64_t kBandBytes = 640 * 1024;  // of rings and weights, in the second-level cache
-constexpr double kMostRepeated = 0.03;           // of the work, that chunks smaller than threads need may repeat
-constexpr double kMuchRepeated =
-    0.1;  // of the work, that a chunk repeats: threads rather take the stages one after the other
-constexpr std::int64_t kMostLines = 256;  // of a band: products have full tiles long before
-constexpr double kCopyOperations = 40;    // of a product, in the time of rounding and copying a number
+constexpr double kMostRepeated = 0.03;           // share of work that smaller chunks than one per thread may repeat
+constexpr double kMuchRepeated = 0.1;            // share of repeated work above which threads share stages instead
+constexpr std::int64_t kMostLines = 256;         // of a band: products have full tiles long before
+constexpr double kCopyOperations = 40;           // operations of a product in the time of rounding and copying a number
 constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
 
-// The kernels of layers that compute single lines, and as which one a stage runs.
+// The kernels that can compute single lines, one of which runs a stage.
 enum class StageKernel : std::uint8_t { depthwise, product, depthwise_bf16, product_bf16 };
 
 struct StageKernelChoice {
   StageKernel kernel;
-  std::string reason;  // why the stage is not for a chain, or ""
+  std::string reason;  // why the stage cannot be part of a chain, or ""
 };
 
-// As the device's table chooses for the layer by itself.
+// Chooses the kernel that the device's table would choose for the layer alone.
 StageKernelChoice choose_stage_kernel(const ops::NodeView& view) {
   constexpr std::string_view kFiltered = "a stage is faster by Winograd's algorithm";
   if (std::string reason = reject_variable_operands(view); !reason.empty())
@@ -80,15 +79,14 @@ std::int64_t tile_rows(StageKernel kernel) {
 
 struct Stage {
   ops::WindowAxis lines;
-  std::int64_t data = -1, addend = -1;  // numbers of values
+  std::int64_t data = -1, addend = -1;  // indices of values
   std::int64_t line_bytes = 0, width = 0;
-  double operations = 0;  // of a line
-  double copied =
-      0;  // operations' worth of copying a line of the data, which each band does with all the lines that it reads
+  double operations = 0;  // per line
+  double copied = 0;      // per line: operations in the time of copying the data's lines, which each band does anew
   StageKernel kernel = StageKernel::product;
 };
 
-// Lines of a stage's result: those that a band computes, and the first that it still reads.
+// Lines of a stage's result: [begin, end) are computed by a band, and lines from `low` on are still read.
 struct Range {
   std::int64_t begin = 0, end = 0, low = 0;
   bool started = false;
@@ -111,8 +109,7 @@ class Chain {
       stage.operations = view.op().operations(view) / static_cast<double>(std::max<std::int64_t>(1, y[0] * y[1]));
       if (stage.kernel == StageKernel::product_bf16 && view.input(0).dtype != DType::bf16)
         stage.copied = kCopyOperations * static_cast<double>(geometry.axes[2].input * geometry.channels);
-      weight_bytes_ +=
-          view.input(1).bytes() / (stage.kernel == StageKernel::product_bf16 ? 2 : 1);  // as they are packed
+      weight_bytes_ += view.input(1).bytes() / (stage.kernel == StageKernel::product_bf16 ? 2 : 1);  // as packed
       stages_.push_back(stage);
     }
     if (keeps_pace()) choose_height();
@@ -123,11 +120,12 @@ class Chain {
   std::int64_t inputs() const { return inputs_; }
   std::int64_t lines() const { return stages_.back().lines.output; }
   std::int64_t height() const { return height_; }
-  // Whether pictures have so few lines that a chunk of them repeats much of the work.
+  // Whether images have so few lines that a chunk of them repeats much of the work.
   bool repeats_much() const { return repeated_ > kMuchRepeated; }
   std::int64_t ring_lines(std::size_t stage) const { return rings_[stage]; }
 
-  // What the lines [first, end) of the chain's result take of each stage, behind what was computed before.
+  // Sets `ranges` to the lines of each stage that lines [first, end) of the chain's result need beyond those computed
+  // before.
   void advance(Ranges& ranges, std::int64_t first, std::int64_t end, bool bounded = true) const {
     std::array<std::pair<std::int64_t, std::int64_t>, ops::kMostConvStages> needed;
     needed.fill({kUnbounded, -kUnbounded});
@@ -157,18 +155,18 @@ class Chain {
     }
   }
 
-  // Into how many chunks the lines of a picture are cut so that all threads have work.
+  // The number of chunks that the lines of an image are cut into so that all threads have work.
   std::int64_t chunks(std::int64_t pictures, std::int64_t threads) const {
     if (threads <= 1 || pictures % threads == 0) return 1;
     const std::int64_t even = threads / std::gcd(pictures, threads),
                        most = std::max<std::int64_t>(1, lines() / height_);
-    const bool finer = static_cast<double>(2 * even) * repeated_ <= kMostRepeated;  // threads may be late
+    const bool finer = static_cast<double>(2 * even) * repeated_ <= kMostRepeated;  // in case threads start late
     return std::min(most, finer ? 2 * even : even);
   }
 
  private:
-  // Whether all ways from a stage to the result go on by as many of its lines for a line of the result: otherwise what
-  // a ring must hold grows from band to band.
+  // Whether all paths from a stage to the result need the same number of its lines per line of the result: otherwise
+  // the ring would have to grow from band to band.
   bool keeps_pace() const {
     std::array<std::int64_t, ops::kMostConvStages> pace{};
     pace[stages_.size() - 1] = 1;
@@ -186,7 +184,7 @@ class Chain {
     return true;
   }
 
-  // The smallest bands among those whose products have full tiles and that copy few lines again.
+  // Chooses the smallest height of bands for which products have full tiles and few lines are copied twice.
   void choose_height() {
     double best = 0;
     for (std::int64_t height = 1; height <= std::min(lines(), kMostLines); ++height) {
@@ -201,8 +199,8 @@ class Chain {
     if (height_ > 0) count_repeated();
   }
 
-  // The least work as a share of that of these bands, whose tiles are not full and which copy lines again; 0: the rings
-  // are too large.
+  // The least possible work as a share of the work of bands of this height, with incomplete tiles and lines copied
+  // twice; 0 if the rings are too large.
   double try_height(std::int64_t height, std::array<std::int64_t, ops::kMostConvStages>& rings) const {
     Ranges ranges{};
     for (std::int64_t band = 0; band < 3; ++band) {
@@ -227,7 +225,7 @@ class Chain {
     return tiles > 0 ? work / tiles : 1;
   }
 
-  // What each further chunk of a picture computes again, as a share of the picture's work.
+  // Sets the share of an image's work that each further chunk repeats.
   void count_repeated() {
     Ranges ranges{};
     advance(ranges, 0, height_, false);
@@ -254,7 +252,7 @@ class ConvChain final : public Kernel {
  public:
   ConvChain(const ops::NodeView& view, WeightStore& weights) : ConvChain(ops::ConvStageViews(view), view, weights) {}
 
-  // Of the stages' results of one picture.
+  // For the results of all stages of one image.
   std::int64_t scratch_bytes() const override { return chain_.repeats_much() ? picture_bytes_ : 0; }
 
   void run(KernelContext& context) const override {
@@ -289,7 +287,7 @@ class ConvChain final : public Kernel {
         base::checked_multiply(chain_.stages()[stage].lines.output, chain_.stages()[stage].line_bytes), kCacheLine);
   }
 
-  // The lines of a value of the chain.
+  // The lines of each stage's result.
   using Results = std::array<ByteLines, ops::kMostConvStages>;
   ConstByteLines lines_of(const KernelContext& context, std::int64_t picture, const Results& results,
                           std::int64_t value) const {
@@ -304,7 +302,7 @@ class ConvChain final : public Kernel {
     return {static_cast<std::byte*>(context.output(0).mutable_raw()) + picture * chain_.lines() * bytes, bytes, 0};
   }
 
-  // Each stage of a picture by all threads.
+  // Computes one stage of an image after the other, each with all threads.
   void run_stages(KernelContext& context, std::int64_t picture) const {
     const std::vector<Stage>& stages = chain_.stages();
     Results results;
@@ -344,7 +342,7 @@ class ConvChain final : public Kernel {
     }
   }
 
-  // In pieces that lie side by side wherever they are.
+  // Computes lines of a stage in pieces whose lines are contiguous in all operands.
   void run_range(std::size_t i, const Range& range, const ConstByteLines& x, const ConstByteLines& z,
                  const ByteLines& y) const {
     TESSERA_ASSERT(y.period == 0 || range.end - range.low <= y.period, "a ring holds all lines that are still read");
@@ -360,7 +358,7 @@ class ConvChain final : public Kernel {
 
   Chain chain_;
   std::vector<std::unique_ptr<LineKernel>> convs_;
-  std::int64_t scratch_lines_ = 0, picture_bytes_ = 0;  // of rings, and of all results of a picture but the last
+  std::int64_t scratch_lines_ = 0, picture_bytes_ = 0;  // of rings, and of all results of an image but the last
 };
 
 }  // namespace

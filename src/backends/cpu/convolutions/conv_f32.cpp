@@ -1,4 +1,4 @@
-// Convolution in float32 with the channels last: an indirect product of its windows with packed weights.
+// Channels-last convolution in float32: an indirect product of its windows with packed weights.
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/convolutions/line_conv.h"

@@ -1,6 +1,6 @@
-// ConvInteger whose sums a model uses as integers, or whose weights have a zero point, as products of 8-bit matrices:
-// weights [outputs, taps] times columns [taps, output positions] (im2col of Chellapilla, Puri and Simard, 2006), which
-// are made for some lines of the output at a time. Padding counts as the data's zero point.
+// ConvInteger for models that use its sums as integers, or whose weights have a zero point: a product of 8-bit
+// matrices, weights [outputs, taps] times columns [taps, output positions] (im2col of Chellapilla, Puri and Simard,
+// 2006). Columns are made for a few lines of the output at a time. Padding counts as the data's zero point.
 #include <algorithm>
 #include <cstring>
 
@@ -12,7 +12,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// Bytes of columns that are made at a time, at least a line.
+// Bytes of columns that are made at a time; at least one line.
 constexpr std::int64_t kColumnBytes = 1 << 20;
 
 class IntegerConvKernel final : public Kernel {
@@ -79,7 +79,7 @@ class IntegerConvKernel final : public Kernel {
   }
 
  private:
-  // Taps [channel, kernel position] by output positions of lines [first, first + count).
+  // Makes the columns [channel, kernel position][output position] of the output lines [first, first + count).
   void make_columns(const KernelContext& context, const std::uint8_t* image, std::int64_t first, std::int64_t count,
                     std::uint8_t padding, std::uint8_t* to) const {
     const std::int64_t row = count * width_;
@@ -94,7 +94,7 @@ class IntegerConvKernel final : public Kernel {
                          });
   }
 
-  // Writes what a tap meets along one line of the output.
+  // Writes the input under one tap along one line of the output.
   void make_line(const std::uint8_t* plane, std::int64_t position, std::int64_t line, std::uint8_t padding,
                  std::uint8_t* to) const {
     const ops::WindowAxis& inner = axes_.back();
@@ -116,7 +116,7 @@ class IntegerConvKernel final : public Kernel {
     }
     const std::uint8_t* from = plane + offset;
     const std::int64_t start = tap * inner.dilation - inner.pad_begin;
-    // Outputs [low, high) meet the input.
+    // For outputs [low, high) the tap is inside of the input.
     const std::int64_t low = std::min(width_, start >= 0 ? 0 : (-start + inner.stride - 1) / inner.stride);
     const std::int64_t high =
         std::clamp(start >= inner.input ? 0 : (inner.input - 1 - start) / inner.stride + 1, low, width_);
@@ -129,7 +129,7 @@ class IntegerConvKernel final : public Kernel {
 
   std::vector<ops::WindowAxis> axes_;
   std::int64_t images_ = 0, groups_ = 1, channels_ = 0, outputs_ = 0;  // channels and outputs of a group
-  std::int64_t positions_ = 1, plane_ = 1, taps_ = 0;                  // of a kernel, of a channel; of a window
+  std::int64_t positions_ = 1, plane_ = 1, taps_ = 0;                  // of a kernel, of a channel, of a window
   std::int64_t lines_ = 1, width_ = 0, together_ = 1;
   std::int64_t column_bytes_ = 0, packed_bytes_ = 0, left_bytes_ = 0, sum_bytes_ = 0;
 };
@@ -142,7 +142,7 @@ std::string reject_conv_integer(const ops::NodeView& view) {
   if (x.size() < 3) return "wants a spatial axis";
   const std::int64_t taps = element_count(Shape(w.begin() + 1, w.end()));
   if (taps > (std::int64_t{1} << 24)) return "sums of more than 2^24 terms";
-  // Long lines of wide windows would take much memory.
+  // Long lines of wide windows would take too much memory.
   const bool is_wide = taps > (std::int64_t{1} << 28) / view.output(0).shape.back();
   return is_wide ? "makes columns of 256 MiB at most" : "";
 }

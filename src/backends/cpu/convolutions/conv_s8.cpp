@@ -1,4 +1,4 @@
-// Convolution of 8-bit data with signed 8-bit weights, the channels last (ops/quantised/quantised_layers.h).
+// Channels-last convolution of 8-bit data with int8 weights (ops/quantised/quantised_layers.h).
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/products/result_s8.h"

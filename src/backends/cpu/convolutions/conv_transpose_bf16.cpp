@@ -1,6 +1,6 @@
-// Transposed convolution with the channels last whose data and weights are rounded to bfloat16
-// (ops/products/rounded_product.h): the gradient of a convolution with respect to its data, and ConvTranspose itself.
-// Each phase (transposed_phases.h) is a product of windows, whose results go to the positions of the phase.
+// Channels-last transposed convolution with data and weights rounded to bfloat16 (ops/products/rounded_product.h): the
+// gradient of a convolution with respect to its data, and ConvTranspose itself. Each phase (transposed_phases.h) is a
+// product of windows whose results go to the positions of the phase.
 #include <algorithm>
 #include <cstring>
 
@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kMostPhases = 64;
 
-// The layer of each phase that has taps and positions; nothing where one cannot be a convolution. `all_reached`:
-// whether every position belongs to such a phase.
+// The layers of all phases that have taps and positions; no value if one of them cannot be a convolution.
+// `all_reached`: whether every position belongs to such a phase.
 struct PhaseLayers {
   std::vector<WindowLayer> layers;
   bool all_reached = true;
@@ -95,7 +95,7 @@ class ConvTransposeBf16 final : public Kernel {
 
  private:
   bool all_reached_;
-  std::vector<std::unique_ptr<LineKernel>> products_;  // of the phases
+  std::vector<std::unique_ptr<LineKernel>> products_;  // one per phase
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Transposed convolution in float32 with the channels last, for windows that lie side by side. The taps of a line of
-// windows follow each other in the result as their weights do: they are one product, whose rows are the lines of the
-// windows. Where all taps together take fewer vectors, they are one product, whose rows are copied to their lines.
+// Channels-last transposed convolution in float32 for windows that do not overlap. The taps along a line of a window
+// are contiguous in the result as their weights are, so they form one product, whose rows are the lines of the windows.
+// If all taps together need fewer vectors, they form one product, whose rows are copied to their lines.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -84,7 +84,7 @@ class ConvTranspose final : public Kernel {
     }
   }
 
-  // All outputs that a line of inputs gives.
+  // Computes all outputs that depend on one line of inputs.
   void run_line(std::int64_t index, const float* x, float* y) const {
     const auto& [depth, lines, line] = geometry_.axes;
     const std::int64_t row = index % lines.input, plane = index / lines.input % depth.input,

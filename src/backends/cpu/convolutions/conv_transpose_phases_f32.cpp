@@ -1,8 +1,8 @@
-// Transposed convolution in float32 with the channels last, of any stride: the backward pass of a convolution with
-// respect to its data, and ConvTranspose itself.
+// Channels-last transposed convolution in float32 with any stride: the backward pass of a convolution with respect to
+// its data, and ConvTranspose itself.
 //
-// Each phase (transposed_phases.h) is a convolution of stride 1 with its share of the taps, an indirect product
-// (indirect_product_f32.h).
+// Each phase (transposed_phases.h) is a convolution of stride 1 with its share of the taps, computed as an indirect
+// product (indirect_product_f32.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,13 +24,13 @@ using base::ceil_divide;
 using base::round_up;
 
 constexpr double kChunkOperations = 4e6;
-constexpr std::int64_t kFewestPieces = 4;  // of rows in a chunk, which read each panel of weights once
+constexpr std::int64_t kFewestPieces = 4;  // of rows in a chunk, all of which use each panel of weights
 
-// A phase of all three axes.
+// One phase along each of the three axes.
 struct Phase {
   std::array<const AxisPhase*, 3> axes;
-  std::vector<std::int64_t> taps;  // numbers of the taps among all
-  std::int64_t taps_before = 0;    // of earlier phases
+  std::vector<std::int64_t> taps;  // indices of the phase's taps among all taps
+  std::int64_t taps_before = 0;    // taps of earlier phases
 
   std::int64_t positions() const { return axes[0]->count * axes[1]->count * axes[2]->count; }
 };
@@ -85,7 +85,7 @@ class ConvTransposePhases final : public Kernel {
     return base::checked_multiply(base::checked_multiply(geometry_.taps(), inputs_), padded_outputs());
   }
   std::int64_t group_panels() const { return ceil_divide(outputs_, isa_->columns); }
-  // What decides to which phase each tap belongs, and their order.
+  // Names the properties that determine the phase of each tap, and the order of taps.
   std::string layout_name() const {
     std::string name;
     for (const ops::WindowAxis& axis : geometry_.axes)
@@ -151,13 +151,13 @@ class ConvTransposePhases final : public Kernel {
       }
     }
   }
-  // In the weights of a group.
+  // The offset of a panel within the weights of a group.
   std::int64_t panel_offset(const Phase& phase, std::int64_t first_output) const {
     return (phase.taps_before * padded_outputs() + static_cast<std::int64_t>(phase.taps.size()) * first_output) *
            inputs_;
   }
 
-  // Where a row of a phase is: the image, and the position in the phase along each axis.
+  // The position of a row of a phase: the image, and the position in the phase along each axis.
   struct Place {
     std::int64_t image, at[3];
   };
@@ -182,7 +182,7 @@ class ConvTransposePhases final : public Kernel {
     return position * groups_ * outputs_;
   }
 
-  // Panels of weights outside, so that each stays in a cache while all rows of the chunk meet it.
+  // The outer loop runs over panels of weights, so that each stays in a cache while all rows of the chunk use it.
   void run_chunk(const LayerOperands::Pointers& operands, const Chunk& chunk, std::int64_t group, const float* x,
                  float* y) const {
     const Phase& phase = phases_[chunk.phase];
@@ -200,7 +200,7 @@ class ConvTransposePhases final : public Kernel {
     }
   }
 
-  // left[tap * kMostRows + row]; null for row 0 where no row has an input under the tap.
+  // Sets left[tap * kMostRows + row]; null for row 0 if no row has an input under the tap.
   void point_to_inputs(const Phase& phase, std::int64_t first, std::int64_t rows, const float* x,
                        const float** left) const {
     Place place = place_of(phase, first);
@@ -229,7 +229,7 @@ class ConvTransposePhases final : public Kernel {
     }
   }
 
-  // Rows of one line of the result are a constant distance apart; others are computed side by side and copied.
+  // Rows of one line of the result are evenly spaced and written in place; others are computed contiguously and copied.
   void run_piece(const LayerOperands::Pointers& operands, const Phase& phase, std::int64_t group, std::int64_t first,
                  std::int64_t begin, std::int64_t rows, const float* const* left, float* y) const {
     const std::int64_t columns = std::min(isa_->columns, outputs_ - first), channels = groups_ * outputs_;

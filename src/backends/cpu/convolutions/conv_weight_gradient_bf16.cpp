@@ -1,13 +1,14 @@
-// The gradient of a convolution with respect to its weights, of data that is rounded to bfloat16, with the channels
-// last: W[m, c, tap] = Σ over positions of G[position, m] · X[position under the tap, c], as a product of tile
-// registers or vectors with sums of float32 (indirect_product_bf16.h).
+// The gradient of a channels-last convolution with respect to its weights, from data rounded to bfloat16: W[m, c, tap]
+// = Σ over positions of G[position, m] · X[position under the tap, c], as a product by tile registers or vectors with
+// float32 sums (indirect_product_bf16.h).
 //
-// The product's rows are (tap, c), its columns m, its depth the positions of a grid on which X and G both lie: that of
-// the outputs, wide enough that X with its padding fits. X is turned to one line of the grid per channel; then what a
-// tap meets is the same line, some numbers further on, and no window is ever gathered. Of strides larger than 1 there
-// is a grid for each phase: the taps whose positions in X have the same remainder. G lies on the same grid, with zeros
-// where there is no output, in the order of packed weights. The depth is cut into slabs that fit the cache; sums stay
-// in scratch memory between them. Sums run over the positions in an order that depends on the shape alone.
+// The product's rows are (tap, c), its columns m, its depth the positions of a grid that contains both X and G: the
+// grid of the outputs, widened so that X with its padding fits. X is transposed to one line of the grid per channel;
+// the inputs under a tap are then the same line at an offset, and windows are never gathered. With strides larger than
+// 1 there is one grid per phase: the taps whose positions in X have the same remainder. G lies on the same grid, with
+// zeros where there is no output, in the order of packed weights. The depth is cut into slabs that fit the cache;
+// between slabs, sums are kept in scratch memory. Sums run over the positions in an order that depends on the shape
+// alone.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -35,8 +36,8 @@ constexpr std::int64_t kFewestPositions = 512, kMostPositions = 4096;  // of a s
 constexpr std::int64_t kPanelsTogether = 4;                            // that a piece of work multiplies
 
 // The grid along an axis: `pitch` positions, of which the first `axis.output` are those of G. Position i of phase r is
-// X's position (i + least) · stride + r, so that a tap reads `offset` further on than G. Behind the last position that
-// some tap reads lies the padding at the beginning of the next line, which both share.
+// position (i + least) · stride + r of X, so a tap reads X at an offset from G's position. The last position that some
+// tap reads is followed by the padding before the next line, which both lines share.
 struct GridAxis {
   ops::WindowAxis axis;
   std::int64_t least = 0, pitch = 1;
@@ -79,7 +80,7 @@ class Grid {
     }
   }
 
-  // The position as batch and coordinates.
+  // A position as batch and coordinates.
   struct Place {
     std::int64_t batch;
     std::array<std::int64_t, 3> at;
@@ -107,7 +108,7 @@ class Grid {
     std::int64_t phase, offset;
   };
   std::vector<Tap> taps;
-  std::vector<std::array<std::int64_t, 3>> phases;  // remainders
+  std::vector<std::array<std::int64_t, 3>> phases;  // remainders along each axis
 
  private:
   static std::array<std::int64_t, 3> indices(const ChannelsLastGeometry& geometry, std::int64_t tap) {
@@ -132,7 +133,7 @@ class ConvWeightGradientBf16 final : public Kernel {
     const std::int64_t bytes = (lines() + groups_ * lanes()) * 2;
     positions_ = round_up(std::min(grid_.positions, std::clamp(kSlabBytes / bytes, kFewestPositions, kMostPositions)),
                           kRowsTurnedTogether);
-    // An odd number of lines of the cache, so that the lines of neighbouring channels use all of its sets.
+    // An odd number of cache lines, so that the lines of neighbouring channels use all sets of the cache.
     const std::int64_t read = round_up(positions_ + grid_.farthest, kRowsTurnedTogether);
     line_ = (read / kRowsTurnedTogether | 1) * kRowsTurnedTogether;
     turned_ = read / kRowsTurnedTogether;
@@ -182,7 +183,7 @@ class ConvWeightGradientBf16 final : public Kernel {
   std::int64_t block_floats() const { return panels_ * multiplier_.tile_rows * Product::kColumns; }
   std::int64_t sums_bytes() const { return base::checked_multiply(blocks(), block_floats() * 4); }
 
-  // X from grid position `first` on, a line for each phase and channel.
+  // Transposes X from grid position `first` on to one line per phase and channel.
   void turn_data(KernelContext& context, std::int64_t first, const Room& room) const {
     const auto* x = static_cast<const std::uint16_t*>(context.input(0).raw());
     const auto phases = static_cast<std::int64_t>(grid_.phases.size());
@@ -199,7 +200,7 @@ class ConvWeightGradientBf16 final : public Kernel {
       }
     });
   }
-  // The channels of X at a place of a phase; zeros outside.
+  // The channels of X at a position of a phase; zeros outside.
   const std::uint16_t* pixel(const std::uint16_t* x, const Grid::Place& place,
                              const std::array<std::int64_t, 3>& remainder) const {
     std::int64_t at = place.batch;
@@ -213,7 +214,7 @@ class ConvWeightGradientBf16 final : public Kernel {
     return inside ? x + at * geometry_.channels : zeros_.data();
   }
 
-  // G at grid positions [first, first + positions_), packed; zeros where there is no output.
+  // Packs G at grid positions [first, first + positions_); zeros where there is no output.
   void pack_gradient(KernelContext& context, std::int64_t first, const Room& room) const {
     const auto* g = static_cast<const std::uint16_t*>(context.input(1).raw());
     const std::int64_t pairs = positions_ / Product::kGroup;
@@ -282,7 +283,7 @@ class ConvWeightGradientBf16 final : public Kernel {
     multiplier_.multiply(product);
   }
 
-  // The sums in the order of weights, [output][input][tap].
+  // Writes the sums in the order of weights, [output][input][tap].
   void store(KernelContext& context, const Room& room) const {
     Tensor& w = context.output(0);
     context.parallel_for(groups_ * panels_, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -319,7 +320,7 @@ class ConvWeightGradientBf16 final : public Kernel {
   std::int64_t panels_;
   std::vector<std::uint16_t> zeros_;
   std::int64_t positions_ = 0;          // of a slab
-  std::int64_t line_ = 0, turned_ = 0;  // numbers of a line, blocks of them that are read
+  std::int64_t line_ = 0, turned_ = 0;  // numbers per line, and how many of these are transposed
 };
 
 }  // namespace

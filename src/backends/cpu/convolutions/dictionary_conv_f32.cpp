@@ -1,5 +1,5 @@
-// DictionaryConv in float32 with constant coefficients: one matrix product gives the responses of the dictionary at
-// every position of an image; each output is then the sum of a few lines of responses, each scaled.
+// DictionaryConv in float32 with constant coefficients: one matrix product gives the responses of the dictionary's
+// vectors at every position of an image; each output is then the sum of a few lines of responses, each scaled.
 #include <algorithm>
 #include <limits>
 
@@ -17,9 +17,10 @@ namespace {
 
 using At = ops::DictionaryConvInputs;
 
-// Responses of this many bytes stay in the second-level cache beside what else is used.
+// Bytes of responses that stay in the second-level cache beside other data.
 constexpr std::int64_t kGroupBytes = 512 * 1024;
-// What the lookups of a strip read stays in the first-level cache. Shorter strips would not keep the multipliers busy.
+// Bytes that the lookups of a strip may read so that they stay in the first-level cache. Shorter strips would not keep
+// the multipliers busy.
 constexpr std::int64_t kStripBytes = 40 * 1024;
 constexpr std::int64_t kLeastLookupVectors = 6;
 
@@ -37,7 +38,7 @@ std::vector<std::int64_t> integers_of(const Tensor& indices) {
   return {indices.values<std::int32_t>().begin(), indices.values<std::int32_t>().end()};
 }
 
-// Calls body(output, place in the tensor) for each coefficient that is not zero: by output, by tap, by term.
+// Calls body(output, index in the tensor) for each nonzero coefficient, ordered by output, tap and term.
 template <typename Body>
 void for_each_lookup(const Tensor& coefficients, Body body) {
   const std::int64_t outputs = coefficients.shape()[0], terms = coefficients.shape()[1];
@@ -53,10 +54,10 @@ void for_each_lookup(const Tensor& coefficients, Body body) {
   }
 }
 
-// Elements of a line that are computed together, and which of them are elements of the result.
+// Elements of a line that are computed together, and which of them belong to the result.
 struct Strip {
   struct Piece {
-    std::int64_t from, to, count;  // from these sums to these elements of an output
+    std::int64_t from, to, count;  // elements of the strip, elements of an output, and how many
   };
   std::int64_t begin = 0;
   std::vector<Piece> pieces;
@@ -113,11 +114,11 @@ class DictionaryConv final : public Kernel {
   }
 
  private:
-  // Items of a parallel loop that together take about 20 µs, of so many simple steps each.
+  // The number of items of a parallel loop that together take about 20 µs, if each takes `steps` simple steps.
   static std::int64_t grain_for(std::int64_t steps) {
     return std::max<std::int64_t>(1, 50'000 / std::max<std::int64_t>(1, steps));
   }
-  // Tells whether one thread computes an image in some 200 µs, so that a more important run waits no longer for the
+  // Whether one thread computes an image in about 200 µs, so that a more important run need not wait longer for the
   // core. Steps are multiply-adds of a vector.
   bool is_small_image() const {
     const auto lookups = static_cast<std::int64_t>(offsets_.size() * strips_.size()) * strip_vectors_;
@@ -146,7 +147,7 @@ class DictionaryConv final : public Kernel {
         });
   }
 
-  // Strips of as equal a number of vectors as can be.
+  // Cuts lines into strips of about equal numbers of vectors.
   void cut_strips() {
     const std::int64_t vectors = base::ceil_divide(planes_.line_elements(), functions_.lanes);
     std::int64_t most = kMostLookupVectors;
@@ -166,7 +167,7 @@ class DictionaryConv final : public Kernel {
     }
   }
 
-  // Each image is one thread's from its responses to its result, so that these stay in that core's caches.
+  // One thread computes an image from its responses to its result, so that these stay in its core's caches.
   void compute_apart(KernelContext& context, std::int64_t first, std::int64_t images, float* responses,
                      float* planes) const {
     const GemmF32::Split split = gemm_.split(1);
@@ -247,7 +248,7 @@ class DictionaryConv final : public Kernel {
   GemmF32 gemm_;
   std::shared_ptr<const PackedWeights> dictionary_, coefficients_;
   std::vector<std::int32_t> offsets_;  // of each lookup, within the planes of an image
-  std::vector<std::int64_t> starts_;   // of the lookups of each output
+  std::vector<std::int64_t> starts_;   // index of the first lookup of each output
   std::vector<Strip> strips_;
   std::int64_t strip_vectors_ = 1, group_ = 1;
 };
@@ -265,8 +266,8 @@ std::string reject_dictionary_conv_f32(const ops::NodeView& view) {
   return elements > std::numeric_limits<std::int32_t>::max() ? "the responses of an image are too many" : "";
 }
 
-// Costs are counted in multiply-adds of a vector: a lookup takes about one cycle with what belongs to it, and products
-// reach about 1.4 multiply-adds a cycle.
+// Costs are in multiply-adds of a vector: a lookup and its overhead take about one cycle, and products reach about 1.4
+// multiply-adds per cycle.
 std::string avoid_dictionary_conv_f32(const ops::NodeView& view) {
   constexpr double kProductsPerCycle = 1.4, kCyclesOfASum = 6;
   const int lanes = lookup_functions().lanes;

@@ -9,13 +9,13 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// A run of a panel's columns that lie in one row of the output.
+// Consecutive columns of a panel that lie in one row of the output.
 struct Segment {
   std::int64_t column;  // within the panel
   std::int64_t count;
 };
 
-// Where a segment reads for one kernel position: element `start` of the line at offset `line` of a channel.
+// The input of a segment for one kernel position: element `start` of the line at offset `line` of a channel.
 struct Source {
   std::int64_t line;
   std::int64_t start;
@@ -46,7 +46,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows in ascending order and segments from left to right: what a whole vector writes too much is overwritten later.
+// Order: rows ascending, segments from left to right, so that later writes overwrite what a whole vector writes too
+// much.
 void copy_panel(const PanelSources& panel, const float* image, std::int64_t k_begin, std::int64_t k, float* to,
                 std::int64_t to_stride) {
   const std::size_t segments = panel.segments.size();

@@ -1,5 +1,5 @@
-// The right operand of a convolution as a matrix product, made panel by panel while the product runs, so that the whole
-// matrix (im2col of Chellapilla, Puri and Simard, 2006) never exists.
+// The right operand of a convolution as a matrix product, generated panel by panel while the product runs, so that the
+// whole matrix (im2col of Chellapilla, Puri and Simard, 2006) never exists.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace tessera::backends::cpu {
 
-// Row (c, kernel position) and column (output position), both row-major, hold the input that the window at this output
-// meets at this kernel position of channel c, or 0 in the padding. Any number of spatial axes.
+// Row (c, kernel position) and column (output position), both row-major, hold the input under the window at this
+// output, kernel position and channel c, or 0 in the padding. Any number of spatial axes.
 class Im2col {
  public:
   explicit Im2col(std::vector<ops::WindowAxis> axes);
 
-  // One image of one group, [channels, spatial...]; what PackRight takes as its state.
+  // One image of one group, [channels, spatial...]: the state for PackRight.
   struct Image {
     const Im2col* geometry;
     const float* data;
   };
-  // A PackRight. Writes up to one vector beyond the last row; columns beyond `width` hold anything.
+  // A PackRight. May write up to one vector beyond the last row; columns beyond `width` are undefined.
   static void pack(const void* image, std::int64_t k_begin, std::int64_t k, std::int64_t column, std::int64_t width,
                    float* to, std::int64_t stride);
 

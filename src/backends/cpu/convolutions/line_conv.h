@@ -1,4 +1,4 @@
-// The convolutions that a chain (conv_chain.cpp) can have as stages. The same objects are the kernels of whole layers.
+// Creates the convolutions that can be stages of a chain (conv_chain.cpp). They also serve as kernels of whole layers.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace tessera::backends::cpu {
 std::unique_ptr<LineKernel> make_line_conv_f32(const ops::NodeView& view, WeightStore& weights);
 std::unique_ptr<LineKernel> make_line_conv_bf16(const ops::NodeView& view, WeightStore& weights);
 std::unique_ptr<LineKernel> make_line_depthwise_f32(const ops::NodeView& view, WeightStore& weights);
-// Of data that is stored in bfloat16.
+// For data that is stored in bfloat16.
 std::unique_ptr<LineKernel> make_line_depthwise_bf16(const ops::NodeView& view, WeightStore& weights);
 
 }  // namespace tessera::backends::cpu

@@ -1,4 +1,4 @@
-// Each element of a strip is summed in the order of the lookups, so that results depend on nothing else.
+// Sums each element of a strip in the order of the lookups, so that results do not depend on the strips.
 #include "backends/cpu/convolutions/lookup_strip_f32.h"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 
 namespace tessera::backends::cpu {
 
-inline constexpr int kMostLookupVectors = 14;  // of a strip; AVX-512 has registers for twice as many
+inline constexpr int kMostLookupVectors = 14;  // of a strip; AVX-512 has twice as many registers
 
 // sums[p] = start + sum over i < count of coefficients[i] * lines[offsets[i] + p], for all elements of a strip.
 struct LookupStrip {
@@ -21,14 +21,14 @@ struct LookupStrip {
 using LookupFunction = void (*)(const LookupStrip&);
 
 struct LookupFunctions {
-  int lanes;                                 // elements of a vector
-  LookupFunction strip[kMostLookupVectors];  // by its vectors - 1
+  int lanes;                                 // lanes of a vector
+  LookupFunction strip[kMostLookupVectors];  // by number of vectors - 1
   // y[p] = sums[p] + addend[p] within the bounds, for p < count; `addend` may be null. NaN stays NaN.
   void (*finish)(const float* sums, const float* addend, float* y, std::int64_t count, float low, float high);
   CopyRowsFunction copy_rows;
 };
 
-// Those of the instruction set in force.
+// Returns the functions of the active instruction set.
 LookupFunctions lookup_functions();
 
 }  // namespace tessera::backends::cpu

@@ -1,5 +1,4 @@
-// Convolution of single pixels, transposed or not, in float32 with the channels last: the product of a matrix with the
-// weights.
+// Channels-last 1 × 1 convolution, transposed or not, in float32: the product of a matrix of pixels with the weights.
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/products/linear_f32.h"

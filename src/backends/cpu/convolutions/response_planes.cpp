@@ -30,7 +30,7 @@ ResponsePlanes::ResponsePlanes(std::vector<ops::WindowAxis> axes, int lanes) {
   by_column_ = columns.kernel <= kMostColumnPlanes;
   column_planes_ = by_column_ ? columns.kernel : columns.stride;
   row_elements_ = width() + (by_column_ ? 0 : place_of(columns, columns.kernel - 1).position);
-  // Short rows take half a vector: loads at every second one cross a cache line then, but half as many are needed.
+  // Short rows are aligned to half a vector: every second load then crosses a cache line, but half as many are needed.
   const std::int64_t unit = 2 * width() <= lanes ? std::max(1, lanes / 2) : lanes;
   pitch_ =
       are_plain() || !by_column_ ? row_elements_ : base::checked_multiply(base::ceil_divide(row_elements_, unit), unit);
@@ -63,14 +63,14 @@ std::int64_t ResponsePlanes::line_of(std::int64_t tap) const {
 
 std::pair<std::int64_t, std::int64_t> ResponsePlanes::inside(const ops::WindowAxis& axis, std::int64_t shift,
                                                              std::int64_t count) {
-  const auto first_at = [&](std::int64_t position) {  // the first one at this position or behind it
+  const auto first_at = [&](std::int64_t position) {  // the first at or behind this position
     return std::clamp<std::int64_t>(position <= shift ? 0 : base::ceil_divide(position - shift, axis.stride), 0, count);
   };
   return {first_at(0), first_at(axis.input)};
 }
 
-// Element p of row q of a column's plane is the response that the column meets at position p of the result, in row q of
-// the phase; of a phase's plane it is the response at position p of that phase of the columns.
+// Element p of row q of a column's plane is the response under that column at position p of the result, in row q of the
+// phase. Element p of row q of a phase's plane is the response at position p of that phase of the columns.
 void ResponsePlanes::fill(const float* responses, float* planes, CopyRowsFunction copy_rows) const {
   const auto& [rows, columns] = axes_;
   for (std::int64_t phase = 0; phase < rows.stride; ++phase) {

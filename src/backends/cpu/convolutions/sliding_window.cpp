@@ -20,10 +20,10 @@ namespace {
 
 constexpr std::int64_t kMostVectors = 4;  // of accumulators at a time
 
-// A strip of output rows over its padded copy.
+// A strip of output rows and its padded copy of the input.
 struct Strip {
   const float* padded = nullptr;  // first line of the first row
-  std::int64_t row_floats = 0;    // from an output row to the next in the copy
+  std::int64_t row_floats = 0;    // distance between the copies of neighbouring output rows
   const std::int64_t* tap_offsets = nullptr;
   std::int64_t taps = 0;
   const float* weights = nullptr;
@@ -32,7 +32,7 @@ struct Strip {
   std::int64_t rows = 0, columns = 0;
 };
 
-// One line for copy_line.
+// The arguments of copy_line for one line.
 struct LineCopy {
   const float* line;
   std::int64_t length, start, stride, count;
@@ -56,7 +56,7 @@ template <WindowOperation operation>
 HWY_INLINE WindowVector apply_tap(WindowVector sum, WindowVector x, WindowVector weight) {
   if constexpr (operation == WindowOperation::weighted_sum) return hn::MulAdd(x, weight, sum);
   if constexpr (operation == WindowOperation::sum) return hn::Add(sum, x);
-  return hn::IfThenElse(hn::Or(hn::Gt(x, sum), hn::IsNaN(x)), x, sum);  // NaN wins
+  return hn::IfThenElse(hn::Or(hn::Gt(x, sum), hn::IsNaN(x)), x, sum);  // NaN is kept
 }
 
 template <WindowOperation operation, int rows, int vectors>
@@ -145,14 +145,14 @@ SlidingWindow::SlidingWindow(std::vector<ops::WindowAxis> axes, WindowOperation 
     : axes_(std::move(axes)), operation_(operation) {
   axes_.insert(axes_.begin(), 3 - axes_.size(), ops::WindowAxis{.input = 1, .output = 1});
   for (ops::WindowAxis& axis : axes_) {
-    if (axis.output <= 1) axis.stride = 1;  // it leads nowhere, whatever its size
+    if (axis.output <= 1) axis.stride = 1;  // a single output needs no stride, whatever its size
   }
   const auto& [depth, row, column] = std::tie(axes_[0], axes_[1], axes_[2]);
   phase_floats_ = base::checked_add(base::round_up(column.output, kWidestVector), column.extent() / column.stride + 1);
   phase_floats_ = base::round_up(phase_floats_, kWidestVector);
   line_floats_ = base::checked_multiply(phase_floats_, std::min(column.stride, column.extent()));
   const std::int64_t halo =
-      std::max<std::int64_t>(0, row.extent() - row.stride);  // rows that neighbouring strips both need
+      std::max<std::int64_t>(0, row.extent() - row.stride);  // rows that neighbouring strips share
   const std::int64_t wanted = (kStripFloats / depth.kernel / line_floats_ - halo) / row.stride;
   strip_rows_ =
       std::clamp<std::int64_t>(wanted, std::min<std::int64_t>(8, row.output), std::max<std::int64_t>(row.output, 1));

@@ -14,8 +14,8 @@
 
 namespace tessera::backends::cpu {
 
-// The positions of one phase: first, first + stride, …; and the taps that reach them. Tap k reads input position
-// base + j for the j-th of these positions; bases fall by a constant distance.
+// The positions of one phase (first, first + stride, …) and the taps that reach them. For the j-th of these positions,
+// tap k reads input position base + j; bases fall by a constant distance.
 struct AxisPhase {
   std::int64_t first = 0, count = 0;
   struct Tap {
@@ -24,11 +24,12 @@ struct AxisPhase {
   std::vector<Tap> taps;
 };
 
-// One for each remainder. `output` of the axis are positions of the transposed convolution's result.
+// The phases of an axis, one per remainder. `output` of the axis counts positions of the transposed convolution's
+// result.
 std::vector<AxisPhase> phases_of(const ops::WindowAxis& axis);
 
-// The phase as the axis of a convolution of stride 1 whose taps are those of the phase from the last to the first;
-// nothing where it has no taps, or would have negative padding.
+// The phase as the axis of a convolution of stride 1 whose taps are those of the phase in reverse order; nothing if the
+// phase has no taps or would have negative padding.
 std::optional<ops::WindowAxis> convolution_axis(const ops::WindowAxis& axis, const AxisPhase& phase);
 
 }  // namespace tessera::backends::cpu

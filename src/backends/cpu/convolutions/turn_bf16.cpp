@@ -14,7 +14,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET != HWY_SCALAR
-// 8 rows of 8 numbers, by interleaving numbers, pairs and fours of neighbouring rows.
+// Transposes 8 rows of 8 numbers, by interleaving numbers, pairs and fours of neighbouring rows.
 HWY_INLINE void turn_block(const std::uint16_t* const* rows, std::int64_t c, std::uint16_t* to, std::int64_t stride) {
   const hn::FixedTag<std::uint16_t, 8> d;
   const hn::FixedTag<std::uint32_t, 4> d2;

@@ -1,5 +1,5 @@
-// The computation behind the kernels for ConvWeightGradient and ChannelsLastConvWeightGradient
-// (ops/convolutions/conv_weight_gradient.h), over data with the channels last.
+// The computation that the kernels of ConvWeightGradient and ChannelsLastConvWeightGradient
+// (ops/convolutions/conv_weight_gradient.h) share, over channels-last data.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace tessera::backends::cpu {
 
-// The geometry of a node of either operator as if its data had the channels last. The `input` of an axis are positions
-// of X, its `output` positions of G.
+// The geometry of a node of either operator as if its data were channels last. `input` of an axis counts positions of
+// X, `output` those of G.
 ChannelsLastGeometry weight_gradient_geometry(const ops::NodeView& view);
 
 class WeightGradient {
@@ -22,15 +22,16 @@ class WeightGradient {
   virtual void compute(KernelContext& context, const float* x, const float* g, float* w, std::byte* scratch) const = 0;
 };
 
-// By the product of G and windows of X.
+// Computes by the product of G and windows of X.
 std::unique_ptr<WeightGradient> make_window_weight_gradient_f32(const ChannelsLastGeometry& geometry,
                                                                 std::int64_t groups, std::int64_t outputs);
-// By Winograd's algorithm, without groups; "" or why it cannot, or is not expected to be faster.
+// Computes by Winograd's algorithm, without groups. The reject rule returns "" or why it cannot, or is not expected to
+// be faster.
 std::unique_ptr<WeightGradient> make_winograd_weight_gradient_f32(const ChannelsLastGeometry& geometry,
                                                                   std::int64_t outputs);
 std::string reject_winograd_weight_gradient(const ChannelsLastGeometry& geometry);
 std::string avoid_winograd_weight_gradient(const ChannelsLastGeometry& geometry, std::int64_t outputs);
-// For one channel a group.
+// Computes for one channel per group.
 std::unique_ptr<WeightGradient> make_depthwise_weight_gradient_f32(const ChannelsLastGeometry& geometry);
 
 }  // namespace tessera::backends::cpu

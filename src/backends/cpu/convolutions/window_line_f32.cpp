@@ -18,7 +18,7 @@ using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 constexpr int kOutputs = 6;  // at a time: each weight is loaded once for them
 
-// Of a weighted sum: the addend, the bounds and where it belongs.
+// Adds the addend to a weighted sum, bounds and stores it.
 template <bool whole>
 HWY_INLINE void finish(const WindowLine& line, V value, hn::Mask<D> mask, std::int64_t offset) {
   const D d;
@@ -29,8 +29,8 @@ HWY_INLINE void finish(const WindowLine& line, V value, hn::Mask<D> mask, std::i
   else hn::BlendedStore(value, mask, d, line.output + offset);
 }
 
-// One vector of channels of `outputs` neighbouring outputs, with the taps [first, last) along the line. `whole`: all
-// lanes are channels.
+// Computes one vector of channels of `outputs` neighbouring outputs, from the taps [first, last) along the line.
+// `whole`: all lanes are channels.
 template <WindowSum kind, int outputs, bool whole>
 HWY_INLINE void window(const WindowLine& line, std::int64_t c, std::int64_t o, std::int64_t first, std::int64_t last) {
   const D d;
@@ -77,7 +77,7 @@ HWY_INLINE void window(const WindowLine& line, std::int64_t c, std::int64_t o, s
   }
 }
 
-// The same for the channels [begin, end).
+// Computes the channels [begin, end) of `outputs` neighbouring outputs.
 template <WindowSum kind, int outputs>
 HWY_INLINE void windows(const WindowLine& line, std::int64_t begin, std::int64_t end, std::int64_t o,
                         std::int64_t first, std::int64_t last) {
@@ -86,11 +86,11 @@ HWY_INLINE void windows(const WindowLine& line, std::int64_t begin, std::int64_t
   if (c < end) window<kind, outputs, false>(line, c, o, first, last);
 }
 
-// The channels [begin, end) of all outputs of a line.
+// Computes the channels [begin, end) of all outputs of a line.
 template <WindowSum kind>
 void any_windows(const WindowLine& line, std::int64_t begin, std::int64_t end) {
   const ops::WindowAxis& axis = line.axis;
-  // Outputs whose windows lie inside of the line, and those before and behind.
+  // Outputs whose windows are inside of the line, and those before and behind them.
   const std::int64_t reach = (axis.kernel - 1) * axis.dilation;
   const std::int64_t first_inside =
       std::min(axis.output, axis.pad_begin / axis.stride + (axis.pad_begin % axis.stride != 0 ? 1 : 0));
@@ -111,8 +111,8 @@ void any_windows(const WindowLine& line, std::int64_t begin, std::int64_t end) {
   for (; o < axis.output; ++o) edge(o);
 }
 
-// The same as a weighted `window`, for one size of window without dilation: each number is read once for all the
-// windows that it lies in.
+// As a weighted `window`, for one kernel size without dilation: each input is read once for all windows that contain
+// it.
 template <int kernel, int stride, int outputs, bool whole>
 HWY_INLINE void overlapping_window(const WindowLine& line, std::int64_t c, std::int64_t o) {
   const D d;
@@ -141,7 +141,7 @@ HWY_INLINE void overlapping_window(const WindowLine& line, std::int64_t c, std::
   for (int i = 0; i < outputs; ++i) finish<whole>(line, sum[i], mask, (o + i) * line.channels + c);
 }
 
-// The channels [begin, end) of all outputs of a line.
+// Computes the channels [begin, end) of all outputs of a line.
 template <int kernel, int stride>
 void overlapping_windows(const WindowLine& line, std::int64_t begin, std::int64_t end) {
   const auto together = [&]<int outputs>(std::integral_constant<int, outputs>, std::int64_t o) HWY_ATTR {
@@ -149,7 +149,7 @@ void overlapping_windows(const WindowLine& line, std::int64_t begin, std::int64_
     for (; c + kLanes <= end; c += kLanes) overlapping_window<kernel, stride, outputs, true>(line, c, o);
     if (c < end) overlapping_window<kernel, stride, outputs, false>(line, c, o);
   };
-  // Lines of pictures have a multiple of 7 or of 8 pixels.
+  // The lines of most images have a multiple of 7 or of 8 pixels.
   const std::int64_t step = line.axis.output % 7 == 0 ? 7 : 8;
   std::int64_t o = 0;
   for (; o + step <= line.axis.output; o += step) {

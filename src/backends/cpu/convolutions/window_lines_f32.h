@@ -1,4 +1,4 @@
-// The loops over lines (window_line_f32.h) of kernels with the channels last.
+// Loops over the lines (window_line_f32.h) of a whole result, for kernels on channels-last data.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace tessera::backends::cpu {
 
-// What depthwise convolution and pooling have in common: the lines of a whole result, shared out to threads.
+// The part that depthwise convolution and pooling share: distributes the lines of a result to threads.
 class WindowLines {
  public:
   WindowLines(const ChannelsLastGeometry& geometry, WindowSum kind)
@@ -25,8 +25,8 @@ class WindowLines {
     grain_ = static_cast<std::int64_t>(std::clamp(kChunkOperations / std::max(1.0, operations), 1.0, 1024.0));
   }
 
-  // Calls finish(line, index of its first output position in the whole result) around each line; `line` holds
-  // everything that lines share. `weights` is [tap][padded channels].
+  // For each line calls `prepare`, computes the line and calls finish(line, index of its first output position in the
+  // whole result). `line` holds the values that all lines share. `weights` is [tap][padded channels].
   template <typename Prepare, typename Finish>
   void for_each_line(KernelContext& context, const WindowLine& common, const float* weights, Prepare prepare,
                      Finish finish) const {
@@ -51,7 +51,7 @@ class WindowLines {
         });
   }
 
-  // Lines that are computed together, a block of channels of each after the other: what they share of the data stays in
+  // Lines that are computed together, one block of channels of all lines after the other: data that they share stays in
   // the first-level cache.
   class Group {
    public:
@@ -60,7 +60,7 @@ class WindowLines {
     WindowLine& add() {
       WindowLine& line = lines_[count_++];
       std::vector<const float*> inputs = std::move(line.inputs),
-                                weights = std::move(line.weights);  // to use their memory again
+                                weights = std::move(line.weights);  // reuses their memory
       inputs.clear();
       weights.clear();
       line = common_;
@@ -70,7 +70,7 @@ class WindowLines {
     }
     bool is_full() const {
       return count_ == (common_.bias == nullptr ? 1 : kLines);
-    }  // pools have a line's divisors at a time
+    }  // pools set divisors for each line
     std::span<WindowLine> lines() const { return std::span(lines_).first(count_); }
     void clear() { count_ = 0; }
 
@@ -97,7 +97,7 @@ class WindowLines {
     group.clear();
   }
 
-  // The lines of data under the line i of results of one picture.
+  // Sets the inputs of line i of the results of one image.
   void place_line(WindowLine& line, const PictureLines<const float>& x, const float* weights, std::int64_t i) const {
     for_each_line_number_under(geometry_, i, [&](std::int64_t from, std::int64_t tap) {
       line.inputs.push_back(x.at(from));
@@ -107,7 +107,7 @@ class WindowLines {
 
   const ChannelsLastGeometry& geometry() const { return geometry_; }
 
-  // What all lines have in common.
+  // A line with the values that all lines share.
   WindowLine common_line() const {
     WindowLine line;
     line.axis = geometry_.axes[2];

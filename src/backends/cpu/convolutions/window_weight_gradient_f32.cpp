@@ -1,7 +1,7 @@
-// The gradient of a convolution with respect to its weights in float32 with the channels last: for each group the
-// product Gᵀ · windows of X, [outputs × positions] · [positions × taps and inputs]. Windows are gathered block by block
-// while the product packs its right operand, so that they never lie in memory as a whole. Sums run over the positions
-// in an order that depends on the shape alone.
+// The gradient of a channels-last convolution with respect to its weights in float32: for each group the product Gᵀ ·
+// windows of X, [outputs × positions] · [positions × (tap, input)]. Windows are gathered block by block while the
+// product packs its right operand, so the matrix of windows never exists as a whole. Sums run over the positions in an
+// order that depends on the shape alone.
 #include <algorithm>
 
 #include "backends/cpu/convolutions/weight_gradient.h"
@@ -16,12 +16,13 @@ struct WindowMatrix {
   const float* x = nullptr;  // the group's first channel
   const ChannelsLastGeometry* geometry = nullptr;
   std::int64_t channels = 0;  // of the group
-  // Neighbouring columns that lie side by side in the data: the channels of a tap, or of all taps of a line.
+  // The taps whose channels form one segment of neighbouring columns that are contiguous in the data: one tap, or all
+  // taps of a line.
   std::int64_t segment_taps = 1;
 
   std::int64_t segment_columns() const { return segment_taps * channels; }
 
-  // As PackRight wants it.
+  // A PackRight.
   static void pack(const void* state, std::int64_t k_begin, std::int64_t k_count, std::int64_t column,
                    std::int64_t width, float* to, std::int64_t stride) {
     const auto& matrix = *static_cast<const WindowMatrix*>(state);
@@ -37,14 +38,14 @@ struct WindowMatrix {
     }
   }
 
-  // Columns [low, low + count) of a segment.
+  // Packs the columns [low, low + count) of a segment.
   void pack_segment(std::int64_t first, std::int64_t rows, std::int64_t segment, std::int64_t low, std::int64_t count,
                     float* to, std::int64_t stride) const {
     const auto& [depth, lines, line] = geometry->axes;
     const std::int64_t tap = segment * segment_taps, kw = tap % line.kernel, kh = tap / line.kernel % lines.kernel,
                        kd = tap / line.kernel / lines.kernel;
     for (std::int64_t row = first; row < first + rows;) {
-      // Positions of one line of results: their windows begin in the same line of the data.
+      // Takes positions of one line of results: their windows begin in the same line of the data.
       const std::int64_t o = row % line.output, h = row / line.output % lines.output,
                          d = row / line.output / lines.output % depth.output, image = row / geometry->outputs();
       const std::int64_t together = std::min(first + rows - row, line.output - o);
@@ -59,7 +60,7 @@ struct WindowMatrix {
     }
   }
 
-  // Windows that begin at pixels start, start + stride of the axis, … of the line at `from`, or outside (null).
+  // Packs windows that begin at pixels start, start + stride of the axis, … of the line at `from` (null: outside).
   void pack_line(const float* from, std::int64_t start, std::int64_t windows, std::int64_t low, std::int64_t count,
                  float* to, std::int64_t stride) const {
     const ops::WindowAxis& line = geometry->axes[2];
@@ -69,7 +70,7 @@ struct WindowMatrix {
         std::fill_n(to, count, 0.0f);
         continue;
       }
-      // The part that lies in the line.
+      // The part of the columns that is inside of the line.
       const std::int64_t first = start * geometry->channels + low;
       const std::int64_t begin = std::clamp<std::int64_t>(-first, 0, count),
                          end = std::clamp<std::int64_t>(floats - first, begin, count);
@@ -96,7 +97,7 @@ class WindowWeightGradient final : public WeightGradient {
     if (groups_ == 1 && line.dilation == 1) segment_taps_ = line.kernel;
   }
 
-  // The product has its columns in the order (tap, input), the result (input, tap).
+  // The product has its columns in the order (tap, input), the result in the order (input, tap).
   std::int64_t scratch_bytes() const override {
     return geometry_.taps() == 1 ? 0 : base::checked_multiply(gemm_.shape().m * gemm_.shape().n, groups_ * 4);
   }

@@ -1,4 +1,4 @@
-// From how many bytes on an operand is large: it leaves a core's cache before it is read again.
+// The size in bytes from which an operand counts as large: too large to stay in a core's cache until it is read again.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@ namespace tessera::backends::cpu {
 // 4 MiB, unless a test says otherwise.
 std::int64_t large_operand_bytes();
 
-// Tests only: another limit for its lifetime, since products of large operands take the reference long. Not while other
-// threads create kernels.
+// For tests only: sets another limit for its lifetime, since the reference takes long for products of large operands.
+// Not while other threads create kernels.
 class ScopedLargeOperands {
  public:
   explicit ScopedLargeOperands(std::int64_t bytes);

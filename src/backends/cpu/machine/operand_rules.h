@@ -1,4 +1,4 @@
-// The reject rule that kernels of several rooms share.
+// The reject rule that several families of kernels share.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tessera::backends::cpu {
 
-// "" when input 0 of the node is float32, else why the kernel cannot take it.
+// Returns "" if input 0 of the node is float32, else why the kernel cannot take it.
 std::string reject_unless_f32(const ops::NodeView& view);
 
 }  // namespace tessera::backends::cpu

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kPage = 4096, kHugePage = std::int64_t{2} << 20;
 
-// The least time of body(thread, repeats) per repeat: repeats grow until a run takes long enough.
+// The least seconds per repeat of body(thread, repeats); repeats are increased until a run takes long enough.
 double best_seconds(int threads, RoofEffort effort, const auto& body) {
   std::int64_t repeats = 1;
   const auto run = [&] {
@@ -76,7 +76,7 @@ std::vector<MemoryLevel> memory_levels(int threads) {
 Bandwidth measure_bandwidth(const MemoryLevel& level, const StreamLoop& loop, int threads, RoofEffort effort) {
   const std::int64_t count = level.test_bytes / loop.arrays / 4 / 128 * 128, array_bytes = count * 4;
   const std::int64_t stride =
-      (array_bytes + kPage - 1) / kPage * kPage + 256;  // arrays that do not share their sets of a cache
+      (array_bytes + kPage - 1) / kPage * kPage + 256;  // so that arrays use different sets of a cache
   const Pages pages(stride * 3 * threads, true);
   const auto array = [&](std::int64_t thread, int i) {
     return reinterpret_cast<float*>(pages.data() + (thread * 3 + i) * stride);

@@ -1,4 +1,4 @@
-// Measures the peak rates of this machine: arithmetic by number type, and bandwidth by level of memory.
+// Measures the peak rates of this machine: arithmetic by element type, and bandwidth by level of the memory hierarchy.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace tessera::backends::cpu {
 
-// How long each figure is measured: the best of so many runs of at least that long.
+// The effort for each measured rate: the best of that many runs, each at least that long.
 struct RoofEffort {
   double seconds = 0.05;
   int runs = 5;
 };
 
-// Seconds of `body(thread)` on so many threads at once. The caller holds a core.
+// Seconds that `threads` threads take to run body(thread) at the same time. The caller holds a core.
 double timed_on(int threads, base::RangeFunction body);
 
-// Memory of our own that nobody has touched. Throws Error(over_budget).
+// A block of fresh pages that nothing has touched yet. Throws Error(over_budget).
 class Pages {
  public:
   Pages(std::int64_t bytes, bool huge);
@@ -29,7 +29,7 @@ class Pages {
   Pages& operator=(const Pages&) = delete;
 
   std::byte* data() const { return begin_; }
-  bool advised() const { return advised_; }  // whether the system took the advice for huge pages
+  bool advised() const { return advised_; }  // whether the system accepted the advice for huge pages
 
  private:
   std::int64_t bytes_;
@@ -46,7 +46,7 @@ struct MemoryLevel {
   std::int64_t size_bytes;  // of the cache; 0 for DRAM
   std::int64_t test_bytes;  // of all arrays of one thread
 };
-// Nearest first, with the sizes of base::cpu_info().
+// The memory levels of this machine, nearest first, with the cache sizes of base::cpu_info().
 std::vector<MemoryLevel> memory_levels(int threads);
 
 struct Bandwidth {

@@ -21,10 +21,10 @@ double lanes() {
 
 void multiply_add(std::int64_t steps) {
   const D d;
-  // Read at run time, so that no compiler knows where the chains lead; they stay near 1.
+  // Volatile, so that compilers cannot compute the chains ahead; values stay near 1.
   static volatile float factor = 0.999f, term = 0.001f;
   const V a = hn::Set(d, factor), b = hn::Set(d, term);
-  // Each begins elsewhere: a compiler makes one chain of equal ones.
+  // Each chain starts with a different value: compilers would merge equal chains.
   const auto start = [&](float value) { return hn::Set(d, value); };
   V s0 = start(0), s1 = start(1), s2 = start(2), s3 = start(3), s4 = start(4), s5 = start(5), s6 = start(6),
     s7 = start(7), s8 = start(8), s9 = start(9), s10 = start(10), s11 = start(11);
@@ -108,7 +108,8 @@ namespace {
 constexpr int kChains = 12;
 
 #if defined(__x86_64__)
-// Instructions that Highway 1.0 lacks. Each loop keeps its chains, which begin with different values, in registers.
+// Loops with instructions that Highway 1.0 lacks. Each keeps its chains, which start with different values, in
+// registers.
 [[gnu::target("avx512f,avx512bf16,avx512vl,avx512bw")]] void dot_bf16(std::int64_t steps) {
   static volatile short bits = 0x3f7f;  // a little less than 1
   const __m512i same = _mm512_set1_epi16(bits);
@@ -140,7 +141,7 @@ constexpr int kChains = 12;
   for (int i = 0; i < kChains; ++i) sink = _mm512_reduce_add_epi32(sum[i]);
 }
 
-// Tile registers of 16 rows of 64 bytes: four tiles of sums from two and two others.
+// Configures tile registers of 16 rows of 64 bytes: four tiles of sums, two tiles each of the left and right operand.
 void configure_tiles() {
   struct alignas(64) {
     std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -170,7 +171,7 @@ void dot_int8_tiles(std::int64_t steps) {
   asm volatile("tilerelease");
 }
 
-// What a product of bytes takes without VNNI: to pairs of 16 bits, to 32 bits, added.
+// An int8 dot product as without VNNI: multiply into int16 pairs, widen to int32, add.
 [[gnu::target("avx2")]] void dot_int8_avx2(std::int64_t steps) {
   static volatile int bits = 0x01020301;
   const __m256i a = _mm256_set1_epi32(bits), ones = _mm256_set1_epi16(1);

@@ -22,7 +22,7 @@ constexpr std::int64_t targets_of(Isa isa) {
   return 0;  // Highway adds its baseline, the lowest set that the compiler may assume
 }
 
-// Highway asks for more features a set than base does (BMI2 and F16C with AVX2); both must agree.
+// The best instruction set that both Highway and base find: for AVX2, Highway also requires BMI2 and F16C.
 Isa machine_isa() {
   static const Isa isa = [] {
     Isa best = base::cpu_info().isa;

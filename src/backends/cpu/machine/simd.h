@@ -32,23 +32,23 @@
 
 namespace tessera::backends::cpu {
 
-// The set in use: the best that both base::cpu_info() (with TESSERA_ISA) and Highway find on this machine.
+// The instruction set in use: the best that both base::cpu_info() (with TESSERA_ISA) and Highway find on this machine.
 base::Isa active_isa();
-// Whether 8-bit dot products (AVX-512 VNNI) may be used.
+// Whether int8 dot products (AVX-512 VNNI) may be used.
 bool active_vnni();
-// Whether dot products of bfloat16 numbers (AVX-512 BF16) may be used.
+// Whether bfloat16 dot products (AVX-512 BF16) may be used.
 bool active_bf16();
-// Whether permutations of bytes (AVX-512 VBMI) may be used.
+// Whether byte permutations (AVX-512 VBMI) may be used.
 bool active_vbmi();
 // Whether tile registers (AMX) may be used, and whether products emulate them.
 bool active_tiles();
 bool emulates_tiles();
 
-// Products of fewer rows go by vectors: a tile would take as long as a whole one.
+// Products with fewer rows use vectors instead of tiles: an incomplete tile takes as long as a whole one.
 inline constexpr std::int64_t kFewestTileRows = 8;
 
-// Tile registers that products used are given back at its end, so that the system need not save them when it interrupts
-// this thread. Around products by tiles, in the thread that multiplies.
+// Releases the tile registers that products used, at the end of its lifetime, so that the system need not save them
+// when it interrupts this thread. To be created around products by tiles, in the thread that multiplies.
 class TileScope {
  public:
   TileScope() = default;
@@ -58,7 +58,8 @@ class TileScope {
 };
 void release_amx();  // tile_product_amx.cpp
 
-// Beyond a set: dot products of bytes and of bfloat16 numbers and permutations of bytes; tile registers too.
+// Instructions beyond a set: int8 and bfloat16 dot products and byte permutations (`vectors`); tile registers too
+// (`tiles`), or emulated ones (`emulated_tiles`).
 enum class Extensions { none, vectors, tiles, emulated_tiles };
 inline constexpr Extensions kAllExtensions[] = {Extensions::none, Extensions::vectors, Extensions::tiles,
                                                 Extensions::emulated_tiles};
@@ -66,11 +67,11 @@ inline constexpr Extensions kAllExtensions[] = {Extensions::none, Extensions::ve
 // Makes Highway's run-time dispatch follow active_isa(). Called once before the first kernel runs; thread-safe.
 void initialise_simd();
 
-// Tests only: runs kernels with a lower set for its lifetime. Not while other threads create or run kernels.
+// For tests only: runs kernels with a lower set for its lifetime. Not while other threads create or run kernels.
 class ScopedIsa {
  public:
-  // Sets and extensions above the machine's are lowered to it; see active_isa(). Emulated tile registers are there
-  // anywhere.
+  // Sets and extensions above the machine's are lowered to it; see active_isa(). Emulated tile registers are available
+  // on every machine.
   explicit ScopedIsa(base::Isa isa, Extensions extensions = Extensions::tiles);
   ~ScopedIsa();
   ScopedIsa(const ScopedIsa&) = delete;

@@ -1,4 +1,5 @@
-// A loop over floats by whole vectors and a masked rest. Included once per instruction set, like element_wise/math.h.
+// A loop over floats by whole vectors and a masked remainder. Included once per instruction set, like
+// element_wise/math.h.
 #if defined(TESSERA_BACKENDS_CPU_VECTOR_LOOP_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TESSERA_BACKENDS_CPU_VECTOR_LOOP_H
 #undef TESSERA_BACKENDS_CPU_VECTOR_LOOP_H
@@ -13,8 +14,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
 
-// Calls body(i, load, store) for the vectors of `count` floats from element i on: load(pointer) gives a vector and
-// store(vector, pointer) writes one. Both leave out, and zero, what lies behind the last element.
+// Calls body(i, load, store) for each vector of `count` floats, which begins at element i: load(pointer) returns a
+// vector and store(vector, pointer) writes one. For the remainder, load sets the lanes behind the last element to zero
+// and store does not write them.
 template <class Body>
 HWY_INLINE void for_each_vector(std::int64_t count, const Body& body) {
   namespace hn = hwy::HWY_NAMESPACE;

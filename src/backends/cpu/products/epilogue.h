@@ -9,16 +9,16 @@
 
 namespace tessera::backends::cpu {
 
-// An activation in two parts: bounds that are applied in registers, and a function of rows that were just written, for
-// everything that is not a bound.
+// An activation in two parts: bounds, which products apply to sums in registers, and a function of rows that have just
+// been written, for everything that is not a bound.
 struct ActivationPlan {
   float low = -std::numeric_limits<float>::infinity();
   float high = std::numeric_limits<float>::infinity();
-  RowActivation after;         // without a function: nothing
-  bool is_hard_swish = false;  // what `after` is: some products apply it in registers instead
+  RowActivation after;         // null function: nothing to apply
+  bool is_hard_swish = false;  // whether `after` is hard swish, which some products apply in registers instead
 };
 
-// "" or why the node's activation cannot be fused.
+// Returns "" or why the node's activation cannot be fused.
 std::string reject_activation(const ops::AttributeReader& reader);
 ActivationPlan plan_activation(const ops::AttributeReader& reader);
 

@@ -19,26 +19,26 @@ namespace {
 using base::ceil_divide;
 using base::round_up;
 
-constexpr std::int64_t kMaxDepth = 512;  // of one block over k
-// Of a block of B, packed here or beforehand: each panel is read once a block of A, so it may come from the third-level
-// cache, and saves packing A anew.
+constexpr std::int64_t kMaxDepth = 512;  // of one block of k
+// Floats of a block of B, if it is packed here and if it was packed beforehand. A panel of B is read once per block of
+// A, so a prepacked one may come from the third-level cache; larger blocks of B mean that A is packed less often.
 constexpr std::int64_t kBlockFloats = 384 * 1024, kPackedBlockFloats = 1024 * 1024;
 constexpr std::int64_t kLeftBlockFloats =
-    128 * 1024;  // of A's panels, which stay in the second-level cache while panels of B meet them
-constexpr std::int64_t kMostLeftPanels = 64;              // in it
+    128 * 1024;                               // of packed A, kept in the second-level cache while panels of B meet it
+constexpr std::int64_t kMostLeftPanels = 64;  // in a block of A
 constexpr std::int64_t kMaxPanelFloats = 64 * kMaxDepth;  // of a panel of A or B in any instruction set
-// Well above the cost of handing out a tile, which is less than a microsecond: about 10 microseconds of operations, or
-// where few rows leave little to do, of reading a packed right operand.
+// Work worth a tile, well above the cost of handing one out (less than a microsecond): about 10 microseconds of
+// operations or, if few rows leave little to compute, of reading a packed right operand.
 constexpr double kTileOperations = 1e6, kTileBytes = 256 * 1024;
 constexpr double kMostTiles = 32;
-constexpr std::int64_t kAfterColumns = 128;  // rows of fewer are not worth a call
-// Between two tiles a run may be stopped: of long products there are several of so many operations or bytes of B, and
-// none of more than the last.
+constexpr std::int64_t kAfterColumns = 128;  // rows with fewer columns are not worth a call of the activation
+// A run can be stopped between two tiles, so long products are cut into several tiles of these operations or bytes of
+// B, and no tile exceeds the last limit.
 constexpr double kLongOperations = 1e9, kLongBytes = 64e6, kLongestOperations = 2e10;
-// Of a tile: how unevenly cores run.
+// The part of a tile's time by which the speeds of cores differ.
 constexpr double kUnevenness = 0.1;
 
-// Room for one packed block of A and one of B. A thread computes one tile at a time.
+// Buffers for one packed block of A and one of B. A thread computes one tile at a time.
 struct Workspace {
   hwy::AlignedFreeUniquePtr<float[]> left = hwy::AllocateAligned<float>(kLeftBlockFloats + kMaxPanelFloats);
   hwy::AlignedFreeUniquePtr<float[]> right = hwy::AllocateAligned<float>(kBlockFloats + kMaxPanelFloats);
@@ -50,30 +50,30 @@ struct Workspace {
   }
 };
 
-// Depth of the blocks that k is cut into; the last may be shallower. Packed operands are laid out block after block, so
-// that a tile reads them in order.
+// The depth of the blocks that k is cut into; the last may be shallower. Packed operands are laid out block by block,
+// so that a tile reads them in order.
 std::int64_t block_depth(std::int64_t k) {
   return ceil_divide(k, std::max<std::int64_t>(1, ceil_divide(k, kMaxDepth)));
 }
 
-// A's rows are cut into panels of about equal height: a last one of few rows would read all of B for little.
+// The number of panels of A. They have about equal heights: a short last panel would read all of B for few rows.
 std::int64_t row_panels_of(const GemmF32Isa& isa, std::int64_t m) {
   return ceil_divide(m, isa.rows);
 }
-// The first row of a panel: m · panel / panels, which may not overflow.
+// The first row of a panel: m · panel / panels, computed without overflow.
 std::int64_t row_panel_begin(std::int64_t m, std::int64_t panels, std::int64_t panel) {
   return m / panels * panel + m % panels * panel / panels;
 }
-// Where the panel ends that begins at `row`.
+// The end of the panel that begins at `row`.
 std::int64_t row_panel_end(const GemmF32Isa& isa, std::int64_t m, std::int64_t row) {
-  // None is higher than m / panels, rounded up: of those from there on, the first that ends behind the row.
+  // No panel is higher than m / panels, rounded up: find the first panel from that bound on that ends behind the row.
   const std::int64_t panels = row_panels_of(isa, m);
   for (std::int64_t panel = row / ceil_divide(m, panels);; ++panel) {
     if (const std::int64_t end = row_panel_begin(m, panels, panel + 1); end > row) return end;
   }
 }
 
-// Packs columns [column, column + width) and rows [k_begin, k_begin + k) of B as one panel, padded to whole vectors.
+// Packs rows [k_begin, k_begin + k) and columns [column, column + width) of B as one panel, padded to whole vectors.
 void pack_right_panel(const GemmF32Isa& isa, const GemmOperand& right, std::int64_t k_begin, std::int64_t k,
                       std::int64_t column, std::int64_t width, float* to) {
   const std::int64_t stride = round_up(width, isa.lanes);
@@ -104,9 +104,9 @@ GemmF32::Split GemmF32::split(const KernelContext& context) const {
   return split(context.resources().threads());
 }
 
-// Of all grids whose tiles are worth handing out, the one that takes so many threads the least time. Cycles a unit
-// of k: register tiles computed, elements of A read again by each chunk of columns, elements of B by each chunk of
-// rows; reading costs more where it means packing.
+// Chooses the grid of tiles that takes the least estimated time with this number of threads, among those whose tiles
+// are worth handing out. Estimated cycles per unit of k: register tiles, elements of A read once per chunk of columns,
+// and elements of B read once per chunk of rows; reading costs more if it includes packing.
 GemmF32::Split GemmF32::best_split(int threads, bool left_packed, bool right_packed) const {
   if (shape_.m == 0 || shape_.n == 0) return {0, 0};
   const auto m = static_cast<double>(shape_.m), n = static_cast<double>(shape_.n);
@@ -136,7 +136,7 @@ GemmF32::Split GemmF32::best_split(int threads, bool left_packed, bool right_pac
           tile_cycles * static_cast<double>(ceil_divide(row_panels, rows) * ceil_divide(column_panels, columns)) +
           reading;
       const auto rounds = static_cast<double>(ceil_divide(tiles, threads));
-      // Over many rounds larger and smaller tiles even out.
+      // Over many rounds the sizes of tiles average out.
       const double cycles = average * rounds + (largest - average) / rounds + (threads > 1 ? kUnevenness * average : 0);
       if (cycles >= least_cycles) continue;
       least_cycles = cycles;
@@ -164,7 +164,7 @@ void GemmF32::run(const Split& split, std::int64_t tile, const GemmOperand& left
     block.column_begin = column;
     block.column_end = std::min(whole.column_end, column + block_panels_ * isa_->columns);
     std::int64_t k_begin = 0;
-    do {  // once at least: with k = 0 the product is zero, and C is still written
+    do {  // at least once: with k = 0 the product is zero, and C is still written
       run_block(block, k_begin, left, right, c, ldc, epilogue);
       k_begin += k_block_;
     } while (k_begin < shape_.k);
@@ -175,8 +175,8 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
                         float* c, std::int64_t ldc, const Epilogue& epilogue) const {
   const std::int64_t k = std::min(k_block_, shape_.k - k_begin), columns = block.column_end - block.column_begin;
   Workspace& workspace = Workspace::of_this_thread();
-  // With a single panel of A nothing is gained by packing B: its rows are read where they lie; but not in a last narrow
-  // panel, where vectors would reach beyond them.
+  // With a single panel of A, packing B gains nothing: its rows are read in place, except in a narrow last panel, where
+  // vectors would reach beyond the rows.
   const bool one_panel = row_panel_end(*isa_, shape_.m, block.row_begin) >= block.row_end;
   const bool in_place = !right.packed && right.pack == nullptr && right.column_stride == 1 && one_panel;
   const std::int64_t whole_panels = in_place ? columns / isa_->columns * isa_->columns : 0;
@@ -203,8 +203,8 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
     isa_->multiply(product);
   };
   PanelProduct product{.k = k, .right_panel_stride = isa_->columns * k, .ldc = ldc, .accumulate = k_begin > 0};
-  // A block of panels of A at a time. A panel of B meets all of them while it is in a near cache; a single one goes
-  // along all of B.
+  // Takes a block of panels of A at a time. Each panel of B meets all of them while it is in a near cache; a single
+  // panel of A runs along all of B.
   const std::int64_t most_panels =
       std::clamp<std::int64_t>(kLeftBlockFloats / (isa_->rows * std::max<std::int64_t>(k, 1)), 1, kMostLeftPanels);
   const std::int64_t together = one_panel ? columns : isa_->columns;
@@ -221,8 +221,8 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
           read_in_place ? right.data + k_begin * right.row_stride + block.column_begin : packed_right + begin * k;
       product.right_panel_stride = read_in_place ? isa_->columns : isa_->columns * k;
       product.right_row_stride = read_in_place ? right.row_stride : 0;
-      // Of the panel of B behind this one, each panel of A fetches a part, about the same: what waits for memory keeps
-      // others waiting.
+      // Each panel of A prefetches an equal share of the next panel of B: a concentrated prefetch would wait for memory
+      // and stall the multiplications behind it.
       const float* const behind = one_panel || end >= columns ? nullptr : packed_right + end * k;
       const std::int64_t floats_behind = behind == nullptr ? 0 : (std::min(columns, end + isa_->columns) - end) * k;
       product.next_floats = std::min(PanelProduct::kMostNextFloats,
@@ -232,7 +232,7 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
         product.rows = rows[panel + 1] - first;
         product.left = packed_left + (first - row) * k;
         if (!left.packed && product.rows == 1 && left.column_stride == 1) {
-          product.left = left.data + first * left.row_stride + k_begin;  // as packed
+          product.left = left.data + first * left.row_stride + k_begin;  // has the layout of a packed row
         } else if (!left.packed && begin == 0) {
           isa_->pack(left.data + first * left.row_stride + k_begin * left.column_stride, left.row_stride,
                      left.column_stride, product.rows, k, workspace.left.get() + (first - row) * k, product.rows);

@@ -21,10 +21,10 @@ struct RowActivation;
 
 enum class Activation : std::uint8_t { none, relu, clip };
 
-// What happens to each sum before it is stored.
+// The operations on each sum before it is stored.
 struct Epilogue {
   float scale = 1;
-  const float* bias = nullptr;  // one a column; added to the scaled sum
+  const float* bias = nullptr;  // one per column; added to the scaled sum
   // D(i, j) = addend[i * addend_row_stride + j * addend_column_stride]; the column stride is 0 or 1. A bias per column
   // has strides (0, 1), a bias per row (1, 0), a matrix (its leading dimension, 1).
   const float* addend = nullptr;
@@ -34,20 +34,21 @@ struct Epilogue {
   Activation activation = Activation::none;
   float low = 0, high = 0;  // of clip
   const RowActivation* after =
-      nullptr;  // what else happens to rows of C, when parts of them are complete and still in a cache
+      nullptr;  // null: none; applied to rows of C whose sums are complete and still in a cache
 };
 
 struct GemmShape {
   std::int64_t m = 0, n = 0, k = 0;  // A is m × k, B is k × n, C is m × n
 };
 
-// Writes rows [k_begin, k_begin + k_count) of columns [column, column + width) of a right operand to `to`, `stride`
-// floats a row; the floats of a row beyond `width` are zero. For operands that exist only on the fly (implicit im2col).
+// Writes rows [k_begin, k_begin + k_count) of columns [column, column + width) of a right operand to `to`, with
+// `stride` floats per row; floats of a row beyond `width` are zero. For operands that exist only on the fly (implicit
+// im2col).
 using PackRight = void (*)(const void* state, std::int64_t k_begin, std::int64_t k_count, std::int64_t column,
                            std::int64_t width, float* to, std::int64_t stride);
 
-// An operand as it lies in memory, element (i, j) at data[i * row_stride + j * column_stride]; or packed beforehand; or
-// made on the fly (right operands only).
+// An operand: in memory with element (i, j) at data[i * row_stride + j * column_stride], packed beforehand, or
+// generated on the fly (right operands only).
 struct GemmOperand {
   const float* data = nullptr;
   std::int64_t row_stride = 0;
@@ -65,16 +66,16 @@ struct GemmOperand {
 
 struct GemmF32Isa;
 
-// A product of one shape, cut into tiles that may run in any order on any threads, and for more threads into more of
-// them, though sums are the same. Immutable and cheap to make; bound to the instruction set active when it was made, as
-// are packed operands.
+// A product of one shape, cut into tiles that may run in any order on any threads. The number of tiles depends on the
+// number of threads, the sums do not. Immutable and cheap to create; it and packed operands are bound to the
+// instruction set active at creation.
 class GemmF32 {
  public:
   GemmF32(GemmShape shape, bool left_packed, bool right_packed);
 
   const GemmShape& shape() const { return shape_; }
   struct Split {
-    std::int64_t rows = 1, columns = 1;  // chunks of each
+    std::int64_t rows = 1, columns = 1;  // number of chunks of each
     std::int64_t tiles() const { return rows * columns; }
   };
   Split split(int threads) const;
@@ -82,8 +83,8 @@ class GemmF32 {
   struct Tile {
     std::int64_t row_begin, row_end, column_begin, column_end;
   };
-  // Computes the part of C that belongs to `tile`. C is row-major with leading dimension `ldc` and does not overlap
-  // inputs. `packed` of the operands must be as given to the constructor.
+  // Computes the part of C that belongs to `tile`. C is row-major with leading dimension `ldc` and does not overlap the
+  // inputs. Operands must be packed exactly where the constructor was told so.
   void run(const Split& split, std::int64_t tile, const GemmOperand& left, const GemmOperand& right, float* c,
            std::int64_t ldc, const Epilogue& epilogue) const;
 
@@ -92,7 +93,7 @@ class GemmF32 {
 
   Split best_split(int threads, bool left_packed, bool right_packed) const;
   Tile tile_at(const Split& split, std::int64_t index) const;
-  // One block of k of a part of a tile whose block of B fits the cache.
+  // Computes one block of k of a part of a tile, such that its block of B fits the cache.
   void run_block(const Tile& block, std::int64_t k_begin, const GemmOperand& left, const GemmOperand& right, float* c,
                  std::int64_t ldc, const Epilogue& epilogue) const;
 
@@ -100,25 +101,25 @@ class GemmF32 {
   const GemmF32Isa* isa_;
   std::int64_t k_block_ = 0;
   std::int64_t block_panels_ = 1;                  // panels of B in one cache block
-  std::array<Split, std::size(kThreads)> splits_;  // for so many threads
+  std::array<Split, std::size(kThreads)> splits_;  // for each of the numbers of threads kThreads
 };
 
-// All tiles of one product over the threads of the run.
+// Computes all tiles of one product with the threads of the run.
 void gemm_f32(const KernelContext& context, const GemmF32& gemm, const GemmOperand& left, const GemmOperand& right,
               float* c, std::int64_t ldc, const Epilogue& epilogue = {});
 
-// Bytes of a packed operand, for the instruction set active now.
+// Bytes of a packed operand, for the active instruction set.
 std::int64_t gemm_f32_left_bytes(std::int64_t m, std::int64_t k);
 std::int64_t gemm_f32_right_bytes(std::int64_t k, std::int64_t n);
 void gemm_f32_pack_left(const GemmOperand& left, std::int64_t m, std::int64_t k, float* to);
 void gemm_f32_pack_right(const GemmOperand& right, std::int64_t k, std::int64_t n, float* to);
-// to[i * to_stride + j] = from[j * column_stride + i * row_stride] for j < columns, i < rows; at the speed of memory
-// where either stride is 1.
+// Transposes: to[i * to_stride + j] = from[j * column_stride + i * row_stride] for i < rows, j < columns. Reaches
+// memory bandwidth if either stride is 1.
 void gemm_f32_transpose(const float* from, std::int64_t column_stride, std::int64_t row_stride, std::int64_t columns,
                         std::int64_t rows, float* to, std::int64_t to_stride);
-// A constant operand packed through the store. Of `strides` only those count, not its data: `count` operands lie
-// `stride` floats apart in the constant and are packed one after the other, each gemm_f32_*_bytes long. `layout` tells
-// apart readings of the same constant ("transposed", "grouped").
+// Packs a constant operand through the store. Only the strides of `strides` are used, not its data. `count` operands
+// lie `stride` floats apart in the constant and are packed one after the other, each gemm_f32_*_bytes long. `layout`
+// distinguishes different readings of the same constant ("transposed", "grouped").
 std::shared_ptr<const PackedWeights> gemm_f32_packed_left(WeightStore& store, const Tensor& weights,
                                                           const GemmOperand& strides, std::int64_t m, std::int64_t k,
                                                           std::int64_t count, std::int64_t stride,

@@ -15,9 +15,10 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 
-// The register tile: accumulators, vectors of B and a broadcast of A fit 32 registers of AVX-512, 16 of AVX2 and SSE.
-// With AVX-512 loads are scarcer than registers: some processors begin hardly more than one of 512 bits a cycle, to two
-// multiply-adds. Half of the rows times four vectors take 10 loads to 24 multiply-adds, all of them times two take 14.
+// Size of the register tile: its accumulators, vectors of B and a broadcast of A fit the vector registers, 32 with
+// AVX-512, 16 with AVX2 and SSE. With AVX-512 loads are scarcer than registers: some processors start little more than
+// one 512-bit load per cycle, but two multiply-adds. Half of the rows times four vectors take 10 loads for 24
+// multiply-adds, all rows times two vectors take 14.
 #if HWY_TARGET == HWY_SCALAR
 constexpr int kRows = 3, kVectors = 4;
 constexpr const char* kName = "scalar";
@@ -32,10 +33,10 @@ constexpr int kRows = 6, kVectors = 2;
 constexpr const char* kName = "portable";
 #endif
 constexpr std::int64_t kColumns = kVectors * kLanes;
-constexpr int kUnroll = 4;      // steps of k, so that counting takes little of the processor's width
+constexpr int kUnroll = 4;      // steps of k, so that loop overhead takes few of the processor's slots
 constexpr int kCacheLine = 16;  // in floats
 
-// What becomes of the sums of a vector of columns, row after row; `whole`: of all of its lanes, otherwise those of
+// Applies the epilogue to one vector of columns, row after row. `whole`: all lanes are columns, otherwise those of
 // `mask`.
 template <bool whole>
 HWY_INLINE void store_column(const PanelProduct& product, const float* sums, std::int64_t stride,
@@ -66,7 +67,7 @@ HWY_INLINE void store_column(const PanelProduct& product, const float* sums, std
         value = hn::MulAdd(addend_scale, term, value);
         addend += epilogue.addend_row_stride;
       }
-      // Comparisons rather than Max and Min: NaN stays NaN.
+      // Comparisons instead of Max and Min, so that NaN stays NaN.
       if (epilogue.activation != Activation::none) value = hn::IfThenElse(hn::Lt(value, low), low, value);
       if (epilogue.activation == Activation::clip) value = hn::IfThenElse(hn::Gt(value, high), high, value);
     }
@@ -75,7 +76,8 @@ HWY_INLINE void store_column(const PanelProduct& product, const float* sums, std
   }
 }
 
-// A tile of sums: bias, scale and activation, then C. Out of line so that the inner loop keeps its registers to itself.
+// Applies bias, scale and activation to a tile of sums and stores it to C. Not inlined, so that the inner loop keeps
+// all registers.
 void store_tile(const PanelProduct& product, const float* tile, std::int64_t tile_stride, std::int64_t first_row,
                 std::int64_t rows, std::int64_t columns, float* c, std::int64_t first_column, bool accumulate) {
   const D d;
@@ -88,17 +90,18 @@ void store_tile(const PanelProduct& product, const float* tile, std::int64_t til
                         hn::FirstN(d, static_cast<std::size_t>(columns - j)));
 }
 
-// Panels that few rows are multiplied with at once: with one, each sum would wait for the one before.
+// Panels of B that are multiplied at once by few rows: with one panel, each addition would wait for the previous one.
 template <int rows>
 constexpr int kTogether = kVectors == 4 ? (rows == 1 ? 2 : 1)
                           : rows == 1   ? 4
                           : rows == 2   ? 2
                                         : 1;
-// Rows of a tile of so many vectors: those whose sums fit the registers.
+// Rows of a tile that is `vectors` wide, such that its sums fit the registers.
 template <int vectors>
 constexpr int kTileRows = HWY_TARGET == HWY_AVX3 && vectors > 2 ? 6 : kRows;
 
-// Some of the panel's rows, from `first_row` on; `parts`: how many tiles have them all.
+// Multiplies `rows` rows of the panel of A, from `first_row` on, by `panels` panels of B. `parts`: the number of tiles
+// into which the panel's rows are split.
 template <int rows, int vectors, int panels = 1, int parts = 1>
 void multiply_tile(const PanelProduct& product, std::int64_t first_row, const float* right, std::int64_t right_stride,
                    std::int64_t columns, std::int64_t first_column) {
@@ -111,7 +114,7 @@ void multiply_tile(const PanelProduct& product, std::int64_t first_row, const fl
     for (int j = 0; j < all; ++j) sum[i][j] = hn::Zero(d);
   }
   float* c = product.c + first_row * product.ldc + first_column;
-  if (rows > 2) {  // with fewer, the loop is over before they arrive
+  if (rows > 2) {  // with fewer rows, the loop ends before the prefetched lines arrive
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
       __builtin_prefetch(c + i * product.ldc, 1);
@@ -148,8 +151,8 @@ void multiply_tile(const PanelProduct& product, std::int64_t first_row, const fl
   for (; k > 0; --k, left += left_stride, right += right_stride) step(left, right);
   const bool whole = columns == all * kLanes, accumulate = product.accumulate;
   if (whole && accumulate) {
-    // All loads before any store: where rows lie a multiple of 4 KB apart, a load would wait for the store of the row
-    // before.
+    // All loads before any store: if rows of C are a multiple of 4 KB apart, a load would wait for the store to the
+    // previous row.
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 8
@@ -179,7 +182,7 @@ void multiply_tile(const PanelProduct& product, std::int64_t first_row, const fl
   if (!direct) store_tile(product, tile, all * kLanes, first_row, rows, columns, c, first_column, accumulate && !whole);
 }
 
-// A panel of columns: its tile, or two of half the rows.
+// Multiplies the panel of A by one panel of B: in one tile, or in two with half of the rows each.
 template <int rows, int vectors>
 HWY_INLINE void multiply_panel(const PanelProduct& product, const float* right, std::int64_t columns,
                                std::int64_t column) {
@@ -260,7 +263,7 @@ void multiply(const PanelProduct& product) {
   }
 }
 
-// Contiguous along the width: whole rows are copied.
+// Packs an operand that is contiguous along the width by copying whole rows.
 void pack_rows(const float* from, std::int64_t k_stride, std::int64_t width, std::int64_t k, float* to,
                std::int64_t to_stride) {
   const D d;
@@ -273,8 +276,9 @@ void pack_rows(const float* from, std::int64_t k_stride, std::int64_t width, std
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Contiguous along k: four lines at a time through 4 × 4 transposes, the last four maybe anew; of all lines a cache
-// line before the next, as memory is read fastest. Returns the lines done: all or, of fewer than four, none.
+// Packs an operand that is contiguous along k, four lines at a time through 4 × 4 transposes; the last four lines may
+// overlap earlier ones. Takes one cache line of every line before the next, the fastest order for memory. Returns the
+// number of lines packed: `width`, or 0 if there are fewer than four.
 std::int64_t pack_transposed(const float* from, std::int64_t width_stride, std::int64_t width, std::int64_t k,
                              float* to, std::int64_t to_stride) {
   if (width < 4) return 0;

@@ -7,7 +7,7 @@
 
 namespace tessera::backends::cpu {
 
-// One panel of A (up to `rows` rows, packed k-major) times a run of B's columns.
+// The product of one panel of A (up to `rows` rows, packed k-major) and a run of B's columns.
 struct PanelProduct {
   std::int64_t rows = 0;     // of this panel
   std::int64_t columns = 0;  // of the run
@@ -18,23 +18,23 @@ struct PanelProduct {
   const float* right = nullptr;
   std::int64_t right_panel_stride = 0;
   std::int64_t right_row_stride = 0;
-  // Not null: next_floats a step of k are fetched from here into the cache, for the products that follow; no more than
+  // If not null: prefetches `next_floats` floats per step of k from this address, for later products; at most
   // kMostNextFloats.
   const float* next = nullptr;
   std::int64_t next_floats = 0;
   static constexpr std::int64_t kMostNextFloats = 16;
   float* c = nullptr;
   std::int64_t ldc = 0;
-  bool accumulate = false;  // add to what C holds
+  bool accumulate = false;  // whether to add to the values of C
   const Epilogue* epilogue =
-      nullptr;  // null: more blocks of k follow, or it changes nothing; else its addend is that of C's first element
+      nullptr;  // null if more blocks of k follow or there is none; its addend is that of C's first element
 };
 
 struct GemmF32Isa {
   const char* name;
   std::int64_t rows;     // of a panel of A
   std::int64_t columns;  // of a panel of B
-  std::int64_t lanes;    // columns of a narrow panel are rounded up to these
+  std::int64_t lanes;    // columns of a narrow panel are rounded up to a multiple
   void (*multiply)(const PanelProduct&);
   // to[k * to_stride + w] = from[w * width_stride + k * k_stride]
   void (*pack)(const float* from, std::int64_t width_stride, std::int64_t k_stride, std::int64_t width, std::int64_t k,

@@ -21,7 +21,7 @@ using base::round_up;
 // Unsigned, so that arithmetic wraps.
 using Word = std::uint32_t;
 
-// Element or zero point `i` as it counts inside: shifted into the sign that its side has there.
+// Element or zero point `i` as the product represents it: shifted to unsigned on the left side, to signed on the right.
 Word shifted(const void* values, std::int64_t i, bool is_signed, bool right) {
   const int value =
       is_signed ? static_cast<const std::int8_t*>(values)[i] : static_cast<const std::uint8_t*>(values)[i];
@@ -34,8 +34,8 @@ Word zero_point(const S8Operand& operand, std::int64_t i, bool right) {
   return shifted(operand.zero_points, operand.zero_point_count == 1 ? 0 : i, operand.is_signed, right);
 }
 
-// A as the product reads it: rows of whole groups of unsigned bytes, either where they are or copied; then for each row
-// its zero point, and its sum less k times the zero point.
+// A in the layout of the product: rows of whole groups of unsigned bytes, in place or copied; per row its zero point,
+// and its sum minus k times the zero point.
 struct PackedLeft {
   std::uint8_t* copies;
   Word* zeros;
@@ -71,7 +71,7 @@ void pack_left_row(const S8Operand& left, std::int64_t row, std::int64_t k, bool
   to.sums[row] = sum - static_cast<Word>(k) * to.zeros[row];
 }
 
-// What the packed panels of B take: of the last only whole vectors are kept.
+// Bytes of the packed panels of B; the last panel has only as many columns as fill whole vectors.
 std::int64_t right_panel_bytes(std::int64_t k, std::int64_t n) {
   return base::checked_multiply(round_up(n, kS8Lanes), round_up(k, kS8Group));
 }
@@ -80,12 +80,12 @@ const Word* column_sums(const std::byte* packed_right, std::int64_t k, std::int6
   return reinterpret_cast<const Word*>(packed_right + right_panel_bytes(k, n));
 }
 
-// Behind the sums.
+// The flag of s8_pairs_fit(), stored behind the column sums of packed B.
 const std::int32_t& pairs_fit(const std::byte* packed_right, std::int64_t k, std::int64_t n) {
   return reinterpret_cast<const std::int32_t&>(column_sums(packed_right, k, n)[round_up(n, kS8Lanes)]);
 }
 
-// One tile of plain sums to the output, the zero points taken out; `zeros` are those of B's columns.
+// Writes one tile of plain sums to the output and takes the zero points out. `zeros` are those of B's columns.
 struct TileStore {
   const S8Output& output;
   const PackedLeft& left;
@@ -116,7 +116,7 @@ struct TileStore {
     for (std::int64_t j = 0; j < columns; ++j) {
       const float value =
           std::nearbyint(static_cast<float>(line[j]) * factors[j * step]) + static_cast<float>(output.zero_point);
-      // NaN (of a NaN scale) becomes the low end.
+      // NaN (from a NaN scale) becomes the lower bound.
       const float bounded = value > low ? std::min(value, high) : low;
       to[j] = static_cast<std::uint8_t>(static_cast<std::int32_t>(bounded));
     }
@@ -157,19 +157,19 @@ void gemm_s8_pack_right(const S8Operand& right, std::int64_t k, std::int64_t n, 
 
 namespace {
 
-// What the tiles of one product share.
+// The operands and terms that the tiles of one product share.
 struct S8Product {
   const S8Shape& shape;
   const S8Output& output;
   const PackedLeft& left;
-  const std::uint8_t* rows;  // of A, row_stride apart
+  const std::uint8_t* rows;  // of A, row_stride bytes apart
   std::int64_t row_stride;
   const std::byte* packed_right;
-  const Word* zeros;  // of B's columns
+  const Word* zeros;  // per column of B
   const std::int32_t* start;
-  // Whether sums need their columns' constants only. With zero points of A's rows or of B's columns they need more.
+  // Whether sums need only constants per column. Zero points of A's rows or of B's columns need more.
   bool plain;
-  const float *factors, *offsets;  // of plain products that are quantised
+  const float *factors, *offsets;  // of plain products with a quantised result
   ProductSplit split;
   MultiplierS8 multiplier;
 
@@ -217,7 +217,7 @@ struct S8Product {
     multiplier.multiply(product);
   }
 
-  // Panel by panel: the sums come here first.
+  // Computes plain sums panel by panel into a buffer, from which they are corrected for zero points and stored.
   void store_with_zeros(const ProductTile& tile, const IndirectProductS8& all) const {
     std::int32_t sums[kProductRows * kS8Columns];
     for (std::int64_t first = 0; first < tile.columns; first += kS8Columns) {
@@ -335,7 +335,7 @@ void gemm_s8_serial(const S8Shape& shape, const std::uint8_t* left, std::uint8_t
     multiplier.multiply(product);
   }
   for (std::int64_t row = 0; row < m && has_zeros; ++row) {
-    Word sum = 0;  // of the row less its zero points
+    Word sum = 0;  // of the row, less its zero points
     for (std::int64_t l = 0; l < k; ++l) sum += left[row * stride + l];
     sum -= static_cast<Word>(k) * left_zero;
     for (std::int64_t j = 0; j < n; ++j)

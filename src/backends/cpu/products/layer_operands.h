@@ -12,14 +12,14 @@
 
 namespace tessera::backends::cpu {
 
-// A layout of weights that is made in independent pieces, which may be packed by different threads.
+// A packing of weights in independent pieces, which different threads may pack.
 struct WeightPacking {
-  std::string name;  // as WeightStore::find_or_pack wants it
+  std::string name;  // for WeightStore::find_or_pack
   std::int64_t floats = 0, pieces = 1;
   std::function<void(const float* weights, float* to, std::int64_t piece)> pack;
 };
 
-// A layout of the bias, of so many floats, which are zero before `place` is called; without a bias they stay zero.
+// A packing of the bias into a number of floats that are zero before `place` is called; without a bias they stay zero.
 struct BiasPlacement {
   std::int64_t floats = 0;
   std::function<void(const float* bias, float* to)> place;
@@ -31,15 +31,15 @@ class LayerOperands {
     const float *weights = nullptr, *bias = nullptr;  // packed
   };
 
-  // Of a node with its weights in input 1 and maybe a bias in input 2. `store` outlives this.
+  // The operands of a node with its weights in input 1 and an optional bias in input 2. `store` outlives this.
   LayerOperands(const ops::NodeView& view, WeightStore& store, WeightPacking packing, BiasPlacement placement);
 
   // Bytes of scratch memory that `prepare` needs; a multiple of 64.
   std::int64_t scratch_bytes() const;
-  // Packs by all threads of the run what is no constant. `scratch` holds scratch_bytes(), 64-byte aligned; the result
-  // is valid for as long as these and this object are.
+  // Packs the operands that are not constants, with all threads of the run. `scratch` holds scratch_bytes(), 64-byte
+  // aligned; the result is valid as long as the scratch memory and this object.
   Pointers prepare(KernelContext& context, std::byte* scratch) const;
-  // Where both operands are constants.
+  // The packed operands if both are constants.
   Pointers constants() const;
 
  private:
@@ -52,7 +52,7 @@ class LayerOperands {
   std::shared_ptr<const PackedWeights> weights_;
 };
 
-// "" or why a kernel that keeps constants of a layer for itself cannot: its weights or its bias are none.
+// Returns "" or why a kernel that keeps packed constants of a layer cannot run: weights or bias are not constants.
 std::string reject_variable_operands(const ops::NodeView& view);
 
 }  // namespace tessera::backends::cpu

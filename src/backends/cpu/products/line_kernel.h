@@ -1,5 +1,5 @@
-// A kernel over pictures that computes any lines of its result, from lines that lie in tensors or in rings: what the
-// stages of a chain of convolutions (convolutions/conv_chain.cpp) run on.
+// A kernel over images that computes any rows ("lines") of its result, with operands in tensors or in ring buffers. The
+// stages of a chain of convolutions (convolutions/conv_chain.cpp) are such kernels.
 #pragma once
 
 #include "backends/backend.h"
@@ -9,9 +9,9 @@ namespace tessera::backends::cpu {
 
 class LineKernel : public Kernel {
  public:
-  // Lines [first, last) of the result, which lie side by side in y, and in z where that has data: what is added. So do,
-  // where windows are the pixels themselves, the same lines of x. Elements are of the types that the layer's data,
-  // addend and result have.
+  // Computes lines [first, last) of the result y; z is the addend, or has no data. These lines must be contiguous in y
+  // and in z, and, if the kernel reads single pixels (1 × 1, stride 1), in x. Elements have the types of the layer's
+  // data, addend and result.
   virtual void run_lines(const ConstByteLines& x, const ConstByteLines& z, const ByteLines& y, std::int64_t first,
                          std::int64_t last) const = 0;
 };

@@ -1,4 +1,4 @@
-// The product with constant weights whose data and weights are rounded to bfloat16 (ops/products/rounded_product.h).
+// Linear layer with constant weights; data and weights are rounded to bfloat16 (ops/products/rounded_product.h).
 #include "backends/cpu/products/kernels.h"
 #include "backends/cpu/products/windows/window_product.h"
 

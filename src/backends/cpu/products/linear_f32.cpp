@@ -1,5 +1,5 @@
-// The product with a matrix of weights in float32, with bias, addend and activation: by packed blocks, or as an
-// indirect product.
+// Linear layer in float32 with bias, addend and activation: a blocked product with packed weights, or an indirect
+// product.
 #include "backends/cpu/products/linear_f32.h"
 
 #include <limits>
@@ -63,7 +63,7 @@ class Linear final : public Kernel {
   GemmF32 gemm_;
   bool transposed_;
   ActivationPlan activation_;
-  std::shared_ptr<const PackedWeights> weights_;  // null: they are no constant, and read as they lie
+  std::shared_ptr<const PackedWeights> weights_;  // null: not constant, read where they are
 };
 
 }  // namespace

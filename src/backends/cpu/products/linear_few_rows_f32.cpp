@@ -1,5 +1,5 @@
-// The product of few rows with large weights [outputs, inputs] in float32: dot products with the weights as
-// they lie in the model, which are read once and never copied.
+// Product of few rows with large float32 weights [outputs, inputs]: dot products with the weights where they lie in the
+// model, which are read once and never copied.
 #include <algorithm>
 #include <array>
 
@@ -19,10 +19,11 @@ namespace tessera::backends::cpu {
 
 inline constexpr int kMostDotRows = 4, kDotColumns = 4;
 
-// y[i * ldy + j] = the sum over k of x[i * length + k] * w[j * length + k], for j < columns.
+// y[i * ldy + j] = sum over k of x[i * length + k] * w[j * length + k], for j < columns; one function per number of
+// rows i.
 using DotFunction = void (*)(const float* x, const float* w, std::int64_t length, std::int64_t columns, float* y,
                              std::int64_t ldy);
-using DotFunctions = std::array<DotFunction, kMostDotRows>;  // by the number of rows - 1
+using DotFunctions = std::array<DotFunction, kMostDotRows>;  // by number of rows - 1
 
 }  // namespace tessera::backends::cpu
 #endif
@@ -91,7 +92,7 @@ namespace {
 
 HWY_EXPORT(dot_functions);
 
-// Packed weights lie on huge pages, which are read half as fast again: smaller ones are worth the copy.
+// Packed weights lie on huge pages, which are read 1.5 times as fast: below this size the copy is worth its memory.
 constexpr std::int64_t kLargeBytes = std::int64_t{64} << 20;
 constexpr std::int64_t kChunkBytes = 500'000;
 

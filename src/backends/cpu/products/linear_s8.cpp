@@ -1,4 +1,4 @@
-// The product of 8-bit data with constant signed 8-bit weights (ops/quantised/quantised_layers.h).
+// Linear layer of 8-bit data with constant int8 weights (ops/quantised/quantised_layers.h).
 #include "backends/cpu/products/kernels.h"
 #include "backends/cpu/products/result_s8.h"
 #include "backends/cpu/products/windows/window_product.h"

@@ -16,7 +16,7 @@ bool flag(const ops::NodeView& view, const std::string& name) {
 
 class MatMul final : public Kernel {
  public:
-  // A vector stays as it is.
+  // A vector operand is not swapped by TransposedMatMul.
   MatMul(const ops::NodeView& view, WeightStore& store)
       : transposed_left_(flag(view, "transA") && view.input(0).shape.size() > 1),
         transposed_right_(flag(view, "transB") && view.input(1).shape.size() > 1),
@@ -48,7 +48,7 @@ class MatMul final : public Kernel {
     if (tiles == 0) return;
     const std::int64_t packed_floats = gemm_f32_right_bytes(k, n) / 4;
     const auto batches = static_cast<std::int64_t>(geometry_.left_offsets.size());
-    // Small products are handed out several at a time.
+    // Small products are handed out several per chunk.
     const double tile_operations =
         2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / static_cast<double>(tiles);
     const auto grain = static_cast<std::int64_t>(std::clamp(1e6 / std::max(tile_operations, 1.0), 1.0, 1024.0));
@@ -87,7 +87,7 @@ class MatMul final : public Kernel {
   MatMulGeometry geometry_;
   GemmF32 gemm_;
   SmallProduct small_;
-  bool is_small_;  // many products of that shape
+  bool is_small_;  // a batch of products small enough for small_product()
   std::shared_ptr<const PackedWeights> left_, right_;
 };
 

@@ -31,7 +31,7 @@ MatMulGeometry matmul_geometry(Shape a, Shape b, bool transposed_left, bool tran
     result.left_offsets = result.right_offsets = {0};
     return result;
   }
-  // Offsets of the batches in row-major order; a dimension of 1 repeats.
+  // Offsets of the batches in row-major order; a dimension of size 1 is broadcast.
   result.left_offsets = result.right_offsets = {0};
   const std::size_t rank = std::max(a_batch.size(), b_batch.size());
   std::int64_t a_stride = result.shape.m * result.shape.k, b_stride = result.shape.k * result.shape.n;

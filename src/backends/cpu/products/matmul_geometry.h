@@ -1,6 +1,5 @@
-// Operand shapes of MatMul brought to batches of matrices (numpy.matmul): a vector on the left is a row, on the right a
-// column. A right operand without batches turns all rows of the left into one product, where they lie one behind the
-// other.
+// Operand shapes of MatMul as batches of matrices (numpy.matmul): a vector on the left is a row, on the right a column.
+// If the right operand has no batches and the rows of the left are contiguous, all of them form one product.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@ struct MatMulGeometry {
   std::int64_t right_matrices = 1;
 };
 
-// Of operands whose last two axes are swapped first, where they are transposed.
+// The geometry of A · B, where the last two axes of transposed operands are swapped first.
 MatMulGeometry matmul_geometry(Shape a, Shape b, bool transposed_left, bool transposed_right);
 
 }  // namespace tessera::backends::cpu

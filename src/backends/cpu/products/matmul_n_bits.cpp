@@ -1,5 +1,5 @@
-// MatMulNBits in float32 on the weights as they lie in the model, 2 to 8 bits each: a few rows by dot products, many by
-// a product whose right operand is made real on the fly, a part at a time.
+// MatMulNBits in float32 on weights of 2 to 8 bits where they lie in the model: dot products for few rows; for many
+// rows a product whose right operand is dequantised part by part on the fly.
 #include <algorithm>
 
 #include "backends/cpu/products/gemm_f32.h"
@@ -15,7 +15,7 @@
 #define TESSERA_BACKENDS_CPU_MATMUL_N_BITS
 namespace tessera::backends::cpu {
 
-// Rows of weights in blocks that share a scale and a zero point. Numbers lie in bytes, the first one in the lowest
+// Rows of weights in blocks that share a scale and a zero point. Several weights share a byte, the first in the lowest
 // bits.
 struct BlockWeights {
   const std::uint8_t* numbers = nullptr;       // [n, blocks, block_bytes]
@@ -37,8 +37,8 @@ struct BlockWeights {
   }
 };
 
-// Rows of A whose blocks are laid out in planes, as the numbers of one position in the bytes come to lie together:
-// element i of plane p is number i · planes + p of the block; 0 beyond the end of the row.
+// Rows of A, each block split into planes by the position of the matching weight within its byte: element i of plane p
+// is element i · planes + p of the block; 0 beyond the end of the row.
 struct PlanarRows {
   const float* values = nullptr;  // [rows, blocks, planes, block_bytes]
   const float* sums = nullptr;    // [rows, blocks]
@@ -46,15 +46,15 @@ struct PlanarRows {
 
 constexpr std::int64_t kRowsAtOnce = 4;
 
-// A dot product of `rows` (1 to kRowsAtOnce) rows of A with row `column` of the weights.
+// Dot products of `rows` (1 to kRowsAtOnce) rows of A with row `column` of the weights.
 using BlockDot = void (*)(const BlockWeights& weights, std::int64_t column, const PlanarRows& a, std::int64_t rows,
                           float* to);
 
 struct BlockFunctions {
   BlockDot dot;
-  // The same for weights without zero points, whose zero is 2^(bits-1); null where `dot` is as fast.
+  // As `dot`, for weights without zero points, whose zero is 2^(bits-1); null if `dot` is as fast.
   BlockDot dot_around_zero;
-  // Block i of row `row` as real numbers in their order.
+  // Writes block i of row `row` as dequantised floats, in order.
   void (*dequantise)(const BlockWeights& weights, std::int64_t row, std::int64_t i, float* to);
 };
 
@@ -67,7 +67,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The numbers in plane `p` of the bytes, which are promoted to 32 bits.
+// The weights at position `p` within the bytes, which were promoted to 32 bits.
 template <int kBits, int p, class DI, class VI>
 HWY_INLINE auto plane(DI di, VI bytes) {
   return hn::And(hn::ShiftRight<kBits * p>(bytes), hn::Set(di, (1 << kBits) - 1));
@@ -115,19 +115,19 @@ void dot_rows(const BlockWeights& weights, std::int64_t column, const PlanarRows
   for (int r = 0; r < kRows; ++r) to[r] = hn::GetLane(hn::SumOfLanes(d, total[r])) - corrections[r];
 }
 
-// 16 numbers of 4 bits in the low bits of 32, less 8, as floats; whatever stands above them.
+// Converts 4-bit weights in the lowest bits of 32-bit lanes to floats, less 8; higher bits are ignored.
 template <class D, class VI>
 HWY_INLINE hn::Vec<D> centred_nibbles(D d, VI nibbles) {
 #if HWY_TARGET <= HWY_AVX3
   HWY_ALIGN static constexpr float kReal[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
-  return hn::Vec<D>{_mm512_permutexvar_ps(nibbles.raw, hn::Load(d, kReal).raw)};  // looks at the lowest 4 bits alone
+  return hn::Vec<D>{_mm512_permutexvar_ps(nibbles.raw, hn::Load(d, kReal).raw)};  // reads only the lowest 4 bits
 #else
   const hn::RebindToSigned<D> di;
   return hn::ConvertTo(d, hn::Sub(hn::And(nibbles, hn::Set(di, 15)), hn::Set(di, 8)));
 #endif
 }
 
-// Without zero points there is nothing to correct, and the numbers are made real in fewer steps.
+// Without zero points there is nothing to correct, and weights are dequantised in fewer steps.
 template <int kBits, int kRows>
 void dot_centred_rows(const BlockWeights& weights, std::int64_t column, const PlanarRows& a, float* to) {
   const hn::CappedTag<float, 16> d;
@@ -139,7 +139,7 @@ void dot_centred_rows(const BlockWeights& weights, std::int64_t column, const Pl
                      row_stride = blocks * block;
   const std::uint8_t* numbers = weights.block_at(column, 0);
   const float *scales = weights.scales + column * blocks, *at = a.values;
-  // Two sums, so that one block need not wait for the one before.
+  // Two accumulators, so that a block need not wait for the previous one.
   V even[kRows], odd[kRows];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) even[r] = odd[r] = hn::Zero(d);
@@ -158,7 +158,7 @@ void dot_centred_rows(const BlockWeights& weights, std::int64_t column, const Pl
         const auto packed = hn::PromoteTo(di, hn::LoadU(db, from + i));
         add(centred_nibbles(d, packed), 0);
         add(centred_nibbles(d, hn::ShiftRight<4>(packed)), bytes);
-      } else {  // the highest bit turned, a number is itself less 128 in two's complement
+      } else {  // with its highest bit flipped, a weight in two's complement is itself less 128
         const hn::RebindToSigned<decltype(db)> ds;
         const auto turned = hn::BitCast(ds, hn::Xor(hn::LoadU(db, from + i), hn::Set(db, std::uint8_t{128})));
         add(hn::ConvertTo(d, hn::PromoteTo(di, turned)), 0);
@@ -264,8 +264,8 @@ namespace {
 
 HWY_EXPORT(block_functions);
 
-// Up to here dot products are faster: they make each number real once for every kRowsAtOnce rows, the product once a
-// panel.
+// The most rows for which dot products are faster: they dequantise each weight once per kRowsAtOnce rows, the product
+// once per panel.
 constexpr std::int64_t kFewRows = 20;
 
 class MatMulNBits final : public Kernel {
@@ -349,14 +349,14 @@ class MatMulNBits final : public Kernel {
              GemmOperand::on_the_fly(pack, &state), context.output(0).mutable_data<float>(), weights.n, epilogue);
   }
 
-  // Columns of the right operand are rows of the weights.
+  // A PackRight: columns of the right operand are rows of the weights.
   static void pack(const void* state, std::int64_t k_begin, std::int64_t k_count, std::int64_t column,
                    std::int64_t width, float* to, std::int64_t stride) {
     const auto& [weights, functions] =
         *static_cast<const std::pair<const BlockWeights*, const BlockFunctions*>*>(state);
     const std::int64_t block = weights->block, first = k_begin / block, last = (k_begin + k_count - 1) / block;
     const std::int64_t length = (last - first + 1) * block;
-    // Several columns at a time, so that what is written lies together. Those beyond the width stay zeros.
+    // Dequantises several columns at a time, so that writes are contiguous. Columns beyond the width stay zero.
     constexpr std::int64_t kTogether = 8;
     thread_local std::vector<float> rows;
     for (std::int64_t c = 0; c < stride; c += kTogether) {

@@ -7,7 +7,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// Positions of the operands among the node's inputs.
+// Indices of the operands among the node's inputs.
 struct Positions {
   std::size_t a, b, a_zero, b_zero;
 };
@@ -16,7 +16,7 @@ Positions positions_of(std::string_view op) {
   return op == "MatMulInteger" ? Positions{0, 1, 2, 3} : Positions{0, 3, 2, 5};
 }
 
-// All rows of a batched A against the one B.
+// The shape of the product of all rows of a batched A with the one B.
 S8Shape shape_of(const Shape& a, const Shape& b) {
   const std::int64_t k = a.back();
   std::int64_t m = 1;

@@ -1,5 +1,5 @@
-// MatMul and Gemm of f64 and of integers of 32 and 64 bits, which wrap. Blocks of rows and columns, a panel of the
-// right operand's columns packed at a time; each element is summed over k in one order that depends on k alone.
+// MatMul and Gemm in float64 and in integers of 32 and 64 bits, which wrap. Works in blocks of rows and columns and
+// packs one panel of the right operand at a time; each element is summed over k in an order that depends on k alone.
 #include <algorithm>
 #include <type_traits>
 
@@ -16,7 +16,7 @@
 #define TESSERA_BACKENDS_CPU_MATMUL_TYPED
 namespace tessera::backends::cpu {
 
-// C(i, j) = sum over k of A(i, k) B(k, j), element (i, j) of an operand at i * row + j * column from its first.
+// C(i, j) = sum over k of A(i, k) B(k, j); element (i, j) of an operand is at i * row + j * column from its first.
 struct TypedMatrices {
   const void* a = nullptr;
   std::int64_t a_row = 0, a_column = 0;
@@ -52,7 +52,8 @@ HWY_INLINE Lanes<T> multiply_add(Lanes<T> a, Lanes<T> b, Lanes<T> sum) {
     return hn::Add(hn::Mul(a, b), sum);
   } else {
 #if HWY_TARGET == HWY_AVX2
-    // Of products of 64 bits only the lower half counts: that of the lower halves, and the mixed ones above it.
+    // Only the lower 64 bits of a 64-bit product count: the product of the lower halves plus the mixed products shifted
+    // up.
     const hn::Repartition<std::uint32_t, Tag<T>> halves;
     const Tag<T> d;
     const auto x = hn::BitCast(halves, a), y = hn::BitCast(halves, b);
@@ -71,11 +72,11 @@ HWY_INLINE Lanes<T> multiply_add(Lanes<T> a, Lanes<T> b, Lanes<T> sum) {
   }
 }
 
-// Rows of C together, and vectors of columns: what fits in registers.
+// The rows of C and vectors of columns in a register tile.
 constexpr std::int64_t kTileRows = 4;
 constexpr std::int64_t kTileVectors = HWY_TARGET == HWY_AVX3 ? 4 : 2;
 constexpr std::int64_t kDepthBlock = 128;
-// With fewer rows a panel is read where it lies.
+// With fewer rows a panel is read in place.
 constexpr std::int64_t kRowsWorthPacking = 8;
 
 template <typename T, std::int64_t rows>
@@ -171,7 +172,7 @@ void product_block(const TypedMatrices& all, std::int64_t row, std::int64_t rows
 
 }  // namespace
 
-// Unsigned integers wrap as signed ones do.
+// Unsigned integers wrap as signed ones do, so they share functions.
 TypedProductBlock typed_product_block(DType type) {
   switch (type) {
     case DType::f64:
@@ -199,7 +200,7 @@ HWY_EXPORT(typed_product_block);
 // The largest block of C that is computed at a time, and the fewest blocks worth handing out.
 constexpr std::int64_t kBlockRows = 64, kFewestBlockRows = 8, kBlockColumns = 256, kEnoughBlocks = 16;
 
-// A batch of products, cut into blocks that threads take.
+// A batch of products, cut into blocks for threads.
 struct ProductBlocks {
   ProductBlocks(std::int64_t batches, std::int64_t m, std::int64_t n) : m(m), n(n) {
     columns = (n + kBlockColumns - 1) / kBlockColumns;
@@ -320,7 +321,7 @@ class TypedGemm final : public Kernel {
         const T* other = adds ? addend + i * row_stride + j * column_stride : nullptr;
         if constexpr (std::is_same_v<T, double>) value = alpha_ * value + (adds ? beta_ * *other : 0.0);
         else if constexpr (sizeof(T) == 4) value += *other;
-        // As the reference adds what has 64 bits.
+        // The reference adds values of 64 bits in the same way.
         else value = host::convert<T>(static_cast<double>(value) + static_cast<double>(*other));
       }
     }

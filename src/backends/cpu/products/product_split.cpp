@@ -1,5 +1,6 @@
-// Chunks do not depend on how many threads run them, since a chunk's parts of the depth decide where its sums wait.
-// Blocked products in float32 (GemmF32) sum in one order however they are cut, and are split for the threads of a run.
+// The chunks do not depend on the number of threads, since the split of a chunk's depth decides where its partial sums
+// are stored. Blocked products in float32 (GemmF32) sum in one order whatever the split, and are split by the threads
+// of a run.
 #include "backends/cpu/products/product_split.h"
 
 #include <cmath>
@@ -9,13 +10,13 @@
 namespace tessera::backends::cpu {
 namespace {
 
-constexpr std::int64_t kPartBytes = 2048;  // of a row of data: a tile's stay in the first-level cache
+constexpr std::int64_t kPartBytes = 2048;  // of a row of data: the rows of a tile stay in the first-level cache
 
-// In how many pieces the work is cut for threads, at the least 1.
+// The number of pieces that the work should be cut into, at least 1.
 double wanted_pieces(double operations, double operations_a_chunk, double bytes) {
-  // Few rows are over before their weights are read.
+  // With few rows, computing takes less time than reading the weights.
   constexpr double kChunkBytes = 128 * 1024;
-  // Of few pieces a number that two or four threads share evenly.
+  // A small number of pieces is rounded so that two or four threads can share them evenly.
   constexpr double kShares = 4;
   const double pieces = std::max(operations / operations_a_chunk, bytes / kChunkBytes);
   return pieces > 1 ? std::ceil(pieces / kShares) * kShares : pieces;
@@ -25,24 +26,24 @@ double wanted_pieces(double operations, double operations_a_chunk, double bytes)
 
 void ProductSplit::choose(double operations, double operations_a_chunk, std::int64_t panel_bytes,
                           std::int64_t data_bytes, std::int64_t row_bytes) {
-  // Of weights that stay in the second-level cache; where there are tile registers, it has two megabytes, and what
-  // comes from behind it is slow beside them.
+  // Bytes of weights that stay in the second-level cache. Processors with tile registers have two megabytes of it, and
+  // memory beyond is slow beside them.
   const std::int64_t block_bytes = tile_registers ? 1024 * 1024 : 384 * 1024;
   const std::int64_t weight_bytes = panel_bytes * panels(), tiles = std::max<std::int64_t>(1, tile_count());
   const double pieces = wanted_pieces(operations, operations_a_chunk, static_cast<double>(weight_bytes + data_bytes));
   // Deep: neither data nor weights stay in a core's cache until they are read again.
   const bool deep = row_bytes > kPartBytes && tiles >= block_of_tiles() &&
                     std::min(weight_bytes, data_bytes) >= large_operand_bytes();
-  // Weights that stay in the second-level cache may be read by each chunk: rather find the segments of a tile's rows
-  // once for all of them.
+  // Weights that stay in the second-level cache may be read by each chunk; that lets each tile of rows find its
+  // segments once for all columns.
   const bool small_weights =
       rows_of_small_weights && segments > 1 && weight_bytes <= block_bytes && tiles >= 2 * block_of_tiles();
-  // Rows of a layer stay with the thread that computed them in the layer before, where there are enough for all
-  // threads and weights stay in the second-level cache of each: cores may be far from each other.
+  // If there are enough rows for all threads and the weights stay in each second-level cache, rows are split, so that
+  // they stay with the thread that computed them in the previous layer: transfers between cores may be slow.
   constexpr std::int64_t kManyTiles = 16;
   const bool keeps_rows = !tile_registers && tiles >= kManyTiles && weight_bytes <= block_bytes;
   const bool columns_first = !small_weights && !keeps_rows && weight_bytes > data_bytes;
-  // Chunks of all rows and few columns would read all data for little.
+  // Chunks of all rows and few columns would read all of the data for little work.
   constexpr std::int64_t kManyRowsBytes = 512 * 1024;
   const bool many_rows = columns_first && tiles >= 2 * block_of_tiles() && data_bytes >= kManyRowsBytes;
   constexpr double kMostChunks = 64, kMostLargeChunks = 32;
@@ -54,14 +55,14 @@ void ProductSplit::choose(double operations, double operations_a_chunk, std::int
   }
   if (deep || many_rows) choose_blocks(tiles, wanted);
   else choose_chunks(tiles, wanted, columns_first);
-  // Rows are read again by each block: rather read weights from the third level.
+  // Each block reads the rows again, so weights rather come from the third-level cache.
   const std::int64_t least_panels = tile_registers ? 2 : 8;
   block_panels = std::max(least_panels, block_bytes / std::max<std::int64_t>(1, panel_bytes / parts));
   grain =
       static_cast<std::int64_t>(std::clamp(static_cast<double>(row_chunks * panel_chunks) / (2 * pieces), 1.0, 256.0));
 }
 
-// Chunks of whole blocks of rows and some panels.
+// Cuts into chunks of whole blocks of rows and some panels.
 void ProductSplit::choose_blocks(std::int64_t tiles, std::int64_t wanted) {
   constexpr std::int64_t kChunkPanels = 4;
   row_chunks = std::min(tiles / block_of_tiles(), wanted);
@@ -69,7 +70,8 @@ void ProductSplit::choose_blocks(std::int64_t tiles, std::int64_t wanted) {
   row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
 }
 
-// Chunks of some rows and all panels, or of some panels and all rows; of both where one alone is not enough.
+// Cuts into chunks of some rows and all panels, or of some panels and all rows; of some of both if one cut alone gives
+// too few chunks.
 void ProductSplit::choose_chunks(std::int64_t tiles, std::int64_t wanted, bool columns_first) {
   if (columns_first) panel_chunks = std::min(panels(), wanted);
   row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
@@ -77,7 +79,8 @@ void ProductSplit::choose_chunks(std::int64_t tiles, std::int64_t wanted, bool c
   rows_first = !columns_first;
 }
 
-// Of a row of so many bytes. Sums of several groups at once stay the same where no part cuts through them.
+// The most parts that a row of `row_bytes` may be cut into. Instructions that add several groups at once give the same
+// sums as long as no part cuts through these groups.
 std::int64_t ProductSplit::most_parts(std::int64_t row_bytes, std::int64_t part_bytes) const {
   if (segments > 1)
     return segment_groups % depth_step != 0

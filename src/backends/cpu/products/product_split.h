@@ -1,11 +1,11 @@
-// How products of packed weights are split: into chunks for threads, these into blocks of rows, of columns and, where
-// rows are long, of the depth, and blocks into tiles for the inner loop.
+// The split of a product with packed weights: into chunks for threads; chunks into blocks of rows, of columns and, if
+// rows are long, of the depth; blocks into tiles for the microkernel.
 //
-// Of a deep product, the sums of a block of rows and columns wait in a buffer of the thread while one part of the depth
-// after the other is added, so that the weights of a part stay in the second-level cache and a tile's rows of it in the
-// first (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008). Each sum
-// still runs over the depth in order: results are the same bits in one part or in several, except where bfloat16 tile
-// registers hold a panel's last 16 columns or fewer, which have two accumulators within a part.
+// In a deep product, the sums of a block of rows and columns are kept in a buffer of the thread while the parts of the
+// depth are added one after the other, so that the weights of a part stay in the second-level cache and a tile's rows
+// of it in the first (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3),
+// 2008). Each sum still runs over the depth in order: results are equal bit for bit with one part or several, except
+// where bfloat16 tile registers hold a panel's last 16 columns or fewer, which have two accumulators within a part.
 #pragma once
 
 #include <hwy/aligned_allocator.h>
@@ -19,59 +19,61 @@
 
 namespace tessera::backends::cpu {
 
-// Rows that are worth copying for spread_row alone are multiplied with so many columns.
+// The least number of columns for which it is worth copying rows only to spread them (spread_row).
 inline constexpr std::int64_t kManyColumns = 256;
 
-// Elements from row to row that data should have where products read it: rows that lie multiples of 4 KB apart share
-// sets of the first-level cache, which does not hold a tile's rows then, so a cache line is left between them.
+// The number of elements from row to row that data should have for products: rows that are multiples of 4 KB apart
+// share sets of the first-level cache, which then cannot hold the rows of a tile, so one cache line is left between
+// them.
 inline std::int64_t spread_row(std::int64_t elements, std::int64_t element_bytes) {
   constexpr std::int64_t kCachePeriod = 4096, kCacheLine = 64;
   return elements == 0 || elements * element_bytes % kCachePeriod != 0 ? elements
                                                                        : elements + kCacheLine / element_bytes;
 }
 
-// Groups of neighbours (of four bytes, two bfloat16 numbers) of a row that a tile is computed for.
+// The part of a row's depth that a tile is computed for, in groups of neighbours (four bytes, or two bfloat16 numbers).
 struct DepthPart {
-  std::int64_t segment = 0, segments = 0;  // whole ones, or of the only one
-  std::int64_t group = 0, groups = 0;      // these
-  bool begins = true, ends = true;         // whether no part comes before it, behind it
+  std::int64_t segment = 0, segments = 0;  // whole segments, or the single segment of a row
+  std::int64_t group = 0, groups = 0;      // the groups of these that are multiplied
+  bool begins = true, ends = true;         // whether this is the first part, the last part
 };
 
 struct ProductTile {
   std::int64_t group, row, rows, column, columns;
   DepthPart depth;
-  std::int64_t partial;  // place of its sums between parts of the depth: of the first in the buffer
+  std::int64_t partial;  // offset of its sums between parts of the depth, from the first in the buffer
 };
 
-// Bytes of a group's packed weights.
+// A range of a group's packed weights, in bytes.
 struct WeightRange {
   std::int64_t first = 0, bytes = 0;
 };
 
-// A product of `rows` × `columns` a group; of a row, `segments` of `segment_groups` groups each.
+// A product of `rows` × `columns` for each of `groups` groups; a row consists of `segments` segments of
+// `segment_groups` groups each.
 struct ProductSplit {
   std::int64_t rows = 0, columns = 0, groups = 1;
   std::int64_t tile_rows = 1, tile_columns = 1;
   std::int64_t segments = 1, segment_groups = 1;
-  std::int64_t depth_step = 1;  // groups: parts of the depth begin at multiples of it
-  bool tile_registers =
-      false;  // tiles are tall, and rather whole with a last one of few rows than of about equal height
-  // Where outputs lie in lines of `line_rows` and tiles should not cross from one to the next: into how many tiles each
-  // line is cut; 0: tiles cross.
+  std::int64_t depth_step = 1;  // in groups: parts of the depth begin at multiples of it
+  bool tile_registers = false;  // tiles have tile_rows rows but for a short last one, instead of about equal heights
+  // If outputs form lines of `line_rows` rows and tiles should not cross from one line to the next: the number of tiles
+  // per line; 0: tiles may cross.
   std::int64_t line_rows = 0, line_tiles = 0;
   bool rows_of_small_weights = false;  // split rows where weights stay in the second-level cache and finding a row's
                                        // segments takes long beside its products
 
-  // `operations` of the whole, `panel_bytes` of the weights of tile_columns, `data_bytes` read by a group, and bytes of
-  // a row, where the inner loop takes parts of the depth. Rows are split where data is more than weights, columns
-  // otherwise: what is not split is read again by each chunk. Both are where that is much.
+  // Chooses the split. `operations`: of the whole product; `panel_bytes`: of the weights of tile_columns columns;
+  // `data_bytes`: read per group; `row_bytes`: of a row, if the microkernel can take parts of the depth. Rows are split
+  // if the data is larger than the weights, otherwise columns: each chunk reads again the operand that is not split.
+  // Both are split if that reads too much.
   void choose(double operations, double operations_a_chunk, std::int64_t panel_bytes, std::int64_t data_bytes,
               std::int64_t row_bytes = 0);
 
   std::int64_t chunks() const { return groups * row_chunks * panel_chunks; }
 
-  // tile(const ProductTile&) for each tile of a chunk and each part of the depth; a more important run may have the
-  // core between two of them.
+  // Calls tile(const ProductTile&) for each tile of a chunk and each part of the depth; a more important run may take
+  // the core between two calls.
   template <typename Tile>
   void for_each_tile(std::int64_t chunk, Tile&& tile) const {
     const std::int64_t of_group = chunk % (row_chunks * panel_chunks), group = chunk / (row_chunks * panel_chunks);
@@ -95,7 +97,7 @@ struct ProductSplit {
       const std::int64_t first_tile = chunk_tiles * row_block / row_blocks,
                          tiles_end = chunk_tiles * (row_block + 1) / row_blocks;
       for (std::int64_t j = first_tile; j < tiles_end; ++j) {
-        // A last tile of few rows would read all weights for little.
+        // A short last tile would read all of the weights for few rows.
         const auto begin_of = [&](std::int64_t i) {
           return line_tiles > 0   ? first_row(first_of_chunk + i)
                  : tile_registers ? std::min(row_end, row_begin + i * tile_rows)
@@ -109,18 +111,18 @@ struct ProductSplit {
     }
   }
 
-  // What of the weights behind a tile's its inner loop should bring nearer, so that the first tile that meets them need
-  // not wait for the third level or the memory: of as many panels, the share that its rows are of all rows.
-  // `column_bytes` of weights a column.
+  // The range of the next weights, behind the tile's, that its microkernel should prefetch, so that the first tile to
+  // use them need not wait for the third-level cache or memory: of the next tile.columns columns, the share that the
+  // tile's rows are of all rows. `column_bytes`: bytes of weights per column.
   WeightRange ahead(const ProductTile& tile, std::int64_t column_bytes) const {
-    constexpr std::int64_t kLeastTiles = 4;  // of fewer the shares are more than inner loops can ask for
+    constexpr std::int64_t kLeastTiles = 4;  // with fewer tiles, shares exceed what microkernels can prefetch
     const std::int64_t next = tile.column + tile.columns;
     if (parts > 1 || rows < kLeastTiles * tile_rows || next >= columns) return {};
     const std::int64_t bytes = std::min(tile.columns, columns - next) * column_bytes, begin = bytes * tile.row / rows;
     return {next * column_bytes + begin, bytes * (tile.row + tile.rows) / rows - begin};
   }
 
-  // The calling thread's room for the sums of a block between two parts of the depth; null where there is one part.
+  // The calling thread's buffer for the sums of a block between two parts of the depth; null if there is one part.
   template <typename T>
   T* partial_sums() const {
     if (parts == 1) return nullptr;
@@ -148,7 +150,7 @@ struct ProductSplit {
   std::int64_t tile_count() const {
     return line_tiles > 0 ? rows / line_rows * line_tiles : base::ceil_divide(rows, tile_rows);
   }
-  // Of a tile where chunks may begin; all rows for the one behind the last.
+  // The first row of a tile at which a chunk may begin; all rows if `tile` is the end.
   std::int64_t first_row(std::int64_t tile) const {
     if (line_tiles == 0) return std::min(rows, tile * tile_rows);
     return tile / line_tiles * line_rows + line_rows * (tile % line_tiles) / line_tiles;

@@ -10,7 +10,7 @@ namespace {
 
 using At = ops::QuantisedLayerInputs;
 
-// Sums of more products of bytes could leave 32 bits.
+// The most products of two bytes whose sum fits 32 bits.
 constexpr std::int64_t kMostTerms = std::numeric_limits<std::int32_t>::max() / (255 * 128),
                        kMostShiftedTerms = std::numeric_limits<std::int32_t>::max() / (255 * 255);
 

@@ -16,9 +16,9 @@
 #define TESSERA_BACKENDS_CPU_SMALL_PRODUCT_LIMITS
 namespace tessera::backends::cpu {
 
-constexpr std::int64_t kSmallPanelFloats = 8192;  // of B, rounded up to 16 columns: what a first-level cache holds
-constexpr std::int64_t kSmallDepth = 512;         // GemmF32 sums no more at a time
-constexpr std::int64_t kSmallLeastRows = 4;       // fewer leave B to be read once, which GemmF32 does in place
+constexpr std::int64_t kSmallPanelFloats = 8192;  // of B, rounded up to 16 columns: fits the first-level cache
+constexpr std::int64_t kSmallDepth = 512;         // the depth that GemmF32 sums in one block
+constexpr std::int64_t kSmallLeastRows = 4;       // with fewer rows B is read only once, which GemmF32 does in place
 
 }  // namespace tessera::backends::cpu
 #endif
@@ -31,7 +31,7 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 
-// Accumulators, the vectors of B and a broadcast of A fit the registers.
+// The accumulators, the vectors of B and a broadcast of A fit the registers.
 #if HWY_TARGET == HWY_AVX3
 constexpr int kRows = 12;
 #elif HWY_TARGET == HWY_SCALAR
@@ -40,16 +40,16 @@ constexpr int kRows = 3;
 constexpr int kRows = 6;
 #endif
 constexpr int kVectors = 2;
-constexpr std::int64_t kSymmetricRows = kRows * 2 / 3;  // fewer rows at a time end closer to the diagonal
+constexpr std::int64_t kSymmetricRows = kRows * 2 / 3;  // tiles with fewer rows end closer to the diagonal
 
-// Some rows and columns of C.
+// A register tile: some rows and columns of C.
 struct Tile {
   const float* a;  // element (i, k) at a[i * row_stride + k * depth_stride]
   std::int64_t row_stride, depth_stride, depth;
   const float* b;  // row k at b + k * right_stride
   std::int64_t right_stride;
   float* c;
-  std::int64_t c_stride, columns;  // in the tile's last vector one at least
+  std::int64_t c_stride, columns;  // the tile's last vector has at least one column
 };
 
 template <int rows, int vectors>
@@ -89,7 +89,7 @@ template <int vectors, int... i>
 constexpr std::array<MultiplyTile, kRows> tiles_of(std::integer_sequence<int, i...>) {
   return {multiply<i + 1, vectors>...};
 }
-// By vectors and rows, each less one.
+// Indexed by [vectors - 1][rows - 1].
 constexpr std::array<MultiplyTile, kRows> kTiles[kVectors] = {tiles_of<1>(std::make_integer_sequence<int, kRows>()),
                                                               tiles_of<2>(std::make_integer_sequence<int, kRows>())};
 
@@ -99,7 +99,7 @@ void product(const SmallProduct& product, const float* a, const float* b, float*
   Tile tile{a, transposed_left ? 1 : k, transposed_left ? m : 1, k, b, n, c, n, 0};
   if (transposed_right) {
     tile.right_stride = base::round_up(n, kLanes);
-    gemm_f32_transpose(b, k, 1, n, k, panel, tile.right_stride);  // what fills its last vector up is not used
+    gemm_f32_transpose(b, k, 1, n, k, panel, tile.right_stride);  // sums of padded columns are not used
     tile.b = panel;
   }
   const float* right = tile.b;

@@ -1,4 +1,4 @@
-// Where the sums of a product of bfloat16 numbers go, for files compiled with AVX-512 BF16.
+// Stores the sums of a product of bfloat16 numbers, for files compiled with AVX-512 BF16.
 #pragma once
 
 #include <immintrin.h>
@@ -12,8 +12,8 @@ inline __m512 widen(__m256i numbers) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(numbers), 16));
 }
 
-// How many of the last vector's columns there are: all, half of them, or some other number: instructions with masks
-// take several times as long.
+// The number of columns in the last vector of a tile: all lanes, half of them, or another number, which needs masked
+// instructions that take several times as long.
 enum class LastVector { whole, half, some };
 
 inline __mmask16 columns_mask(std::int64_t columns) {
@@ -69,12 +69,11 @@ inline void activate(const IndirectProductBf16& product, __m512 (&sum)[rows][vec
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; ++j)
-      sum[i][j] =
-          _mm512_min_ps(high, _mm512_max_ps(low, sum[i][j]));  // of a NaN and a number the second operand, so NaN stays
+      sum[i][j] = _mm512_min_ps(high, _mm512_max_ps(low, sum[i][j]));  // returns operand 2 if either is NaN: NaN stays
   }
 }
 
-// `columns`: of the last vector.
+// Finishes and stores a tile of sums. `columns`: the columns in the last vector.
 template <LastVector last, int rows, int vectors>
 inline void store_sums(const IndirectProductBf16& product, __m512 (&sum)[rows][vectors], std::int64_t first,
                        std::int64_t columns) {
@@ -104,7 +103,7 @@ inline void store_sums(const IndirectProductBf16& product, __m512 (&sum)[rows][v
   std::uint16_t* to = static_cast<std::uint16_t*>(product.c) + first;
 #pragma GCC unroll 12
   for (int i = 0; i < rows; ++i, to += product.ldc) {
-    constexpr int pairs = last == LastVector::whole ? vectors / 2 : (vectors - 1) / 2;  // each stored at once
+    constexpr int pairs = last == LastVector::whole ? vectors / 2 : (vectors - 1) / 2;  // stored together
 #pragma GCC unroll 4
     for (int j = 0; j < 2 * pairs; j += 2)
       _mm512_storeu_si512(to + j * kLanes, (__m512i)_mm512_cvtne2ps_pbh(sum[i][j + 1], sum[i][j]));
@@ -114,8 +113,9 @@ inline void store_sums(const IndirectProductBf16& product, __m512 (&sum)[rows][v
   }
 }
 
-// Adds the addend, activates and stores rows of a tile, which has as many vectors as `columns` take; sums are no more
-// afterwards. What is asked for is asked once a tile: of shallow products this is much of the work.
+// Adds the addend to some rows of a tile, activates and stores them. The tile has as many vectors as `columns` need;
+// `sum` is clobbered. Conditions are checked once per tile, not per vector: in shallow products they would be much of
+// the work.
 template <int rows, int vectors>
 inline void store_tile(const IndirectProductBf16& product, __m512 (&sum)[rows][vectors], std::int64_t first_row,
                        std::int64_t first_column, std::int64_t columns) {

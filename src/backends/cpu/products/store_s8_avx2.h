@@ -1,4 +1,4 @@
-// Where the sums of a product of bytes go, for files compiled with AVX2 and FMA.
+// Stores the sums of a product of bytes, for files compiled with AVX2 and FMA.
 #pragma once
 
 #include <immintrin.h>
@@ -12,12 +12,12 @@ inline __m256 scaled(__m256i sum, __m256 factor, __m256 offset) {
   return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), factor, offset);
 }
 
-// The sums with what weights around another zero point add.
+// The sums plus the share of the weights' zero point: the sum of the window times the shift of each column.
 inline __m256i shifted_sums(__m256i sum, __m256i window, const std::int32_t* shift) {
   return _mm256_add_epi32(sum, _mm256_mullo_epi32(window, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(shift))));
 }
 
-// What the sum of a bounded result and of eight other bytes is before it is bounded.
+// The unbounded sum of a bounded result and eight bytes of the addend (S8Sum).
 inline __m256 total_of(const S8Sum& sum, __m256 bounded, const std::uint8_t* bytes) {
   const __m256 given =
       _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes))));
@@ -26,13 +26,13 @@ inline __m256 total_of(const S8Sum& sum, __m256 bounded, const std::uint8_t* byt
                          _mm256_set1_ps(sum.own), other);
 }
 
-// The lanes of a vector that are among `count` numbers.
+// A mask of the first `count` lanes of a vector.
 inline __m256i first_lanes(std::int64_t count) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count < 8 ? count : 8)),
                             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-// Sixteen sums of a row, or the first `columns` of them, to sums or real numbers at `at`.
+// Stores sixteen sums of a row, or the first `columns` of them, as integers or real numbers at `at`.
 inline void store_wide(const IndirectProductS8& product, const __m256i (&sum)[2], std::int64_t at, std::int64_t column,
                        std::int64_t columns) {
 #pragma GCC unroll 2
@@ -44,13 +44,13 @@ inline void store_wide(const IndirectProductS8& product, const __m256i (&sum)[2]
     }
     const __m256 value = scaled(sum[j], _mm256_loadu_ps(product.factor + column + j * 8),
                                 _mm256_loadu_ps(product.offset + column + j * 8));
-    // Of a NaN and a number these instructions give their second operand.
+    // min and max return their second operand if either is NaN, so NaN stays NaN.
     _mm256_maskstore_ps(product.real + at + j * 8, lanes,
                         _mm256_min_ps(_mm256_set1_ps(product.high), _mm256_max_ps(_mm256_set1_ps(product.low), value)));
   }
 }
 
-// Sixteen sums of a row as bytes of either sign.
+// Sixteen sums of a row as signed or unsigned bytes.
 inline __m128i bytes_of(const IndirectProductS8& product, const __m256i (&sum)[2], const std::uint8_t* addend,
                         std::int64_t column) {
   __m256i q[2];
@@ -73,12 +73,12 @@ inline __m128i bytes_of(const IndirectProductS8& product, const __m256i (&sum)[2
   return _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
 
-// Whole rows of sixteen unsigned bytes, two rows at a time. Packing saturates: numbers need an upper bound only, so
-// that they are integers of 32 bits, and one that is no number becomes the least.
+// Stores whole rows of sixteen unsigned bytes, two rows at a time. Packing saturates, so values need only an upper
+// bound that keeps them within int32; NaN becomes the least value.
 template <bool adds, int rows>
 inline void store_packed(const IndirectProductS8& given, const __m256i (&sum)[rows][2], std::int64_t row,
                          std::int64_t column) {
-  const IndirectProductS8 product = given;  // a copy: stores of bytes could mean the original
+  const IndirectProductS8 product = given;  // a copy: stores of bytes may alias the original
   const __m256 low = _mm256_set1_ps(product.low), high = _mm256_set1_ps(product.high),
                sum_high = _mm256_set1_ps(product.sum.high);
   const __m256i zero = _mm256_set1_epi16(static_cast<short>(adds ? product.sum.zero : product.zero));
@@ -110,15 +110,15 @@ inline void store_packed(const IndirectProductS8& given, const __m256i (&sum)[ro
   }
 }
 
-// Sums of some rows from `row` on and of up to sixteen columns from `column` on.
+// Stores the sums of some rows, from `row` on, and of up to sixteen columns, from `column` on.
 template <int rows>
 inline void store_sums(const IndirectProductS8& product, const __m256i (&sum)[rows][2], std::int64_t row,
                        std::int64_t column) {
   const std::int64_t left_over = product.columns - column, columns = left_over < kS8Lanes ? left_over : kS8Lanes;
   if (product.quantised != nullptr && columns == kS8Lanes) {
-    if (product.addend != nullptr) return store_packed<true>(product, sum, row, column);  // bytes of sums are unsigned
+    if (product.addend != nullptr) return store_packed<true>(product, sum, row, column);  // unsigned bytes
     if (product.low == static_cast<float>(-product.zero))
-      return store_packed<false>(product, sum, row, column);  // at the least unsigned byte
+      return store_packed<false>(product, sum, row, column);  // if the lower bound is that of unsigned bytes
   }
 #pragma GCC unroll 4
   for (int i = 0; i < rows; ++i) {

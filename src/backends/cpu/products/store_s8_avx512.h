@@ -1,4 +1,4 @@
-// Where the sums of a product of bytes go, for files compiled with AVX-512.
+// Stores the sums of a product of bytes, for files compiled with AVX-512.
 #pragma once
 
 #include <immintrin.h>
@@ -8,14 +8,14 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// What becomes of a vector of sums, in registers: stores of bytes could mean any memory, so nothing is read again
-// behind them.
+// The terms for one vector of columns, held in registers: stores of bytes may alias any memory, so the terms would be
+// read again after each store.
 struct Column {
   __m512 factor, offset, low, high;
   __m512i zero;
 };
 
-// What the sum of a bounded result and of other bytes is before it is bounded.
+// The unbounded sum of a bounded result and bytes of the addend (S8Sum).
 inline __m512 total_of(const S8Sum& sum, __m512 bounded, __m128i bytes) {
   const __m512 other = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)), _mm512_set1_ps(sum.other),
                                        _mm512_set1_ps(sum.shift));
@@ -23,13 +23,13 @@ inline __m512 total_of(const S8Sum& sum, __m512 bounded, __m128i bytes) {
                          _mm512_set1_ps(sum.own), other);
 }
 
-// One vector of sums to its place; `whole`: all of its lanes, otherwise those of `mask`. Masked stores are slow.
+// Stores one vector of sums. `whole`: all lanes, otherwise those of `mask`; masked stores are slow.
 template <bool whole, bool adds>
 inline void store(const IndirectProductS8& product, const Column& column, __m512i sum, std::int64_t at,
                   __mmask16 mask) {
   if (product.sums != nullptr) return _mm512_mask_storeu_epi32(product.sums + at, mask, sum);
   const __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), column.factor, column.offset);
-  // Of a NaN and a number these instructions give their second operand.
+  // min and max return their second operand if either is NaN, so NaN stays NaN.
   if (product.real != nullptr) {
     const __m512 bounded = _mm512_min_ps(column.high, _mm512_max_ps(column.low, value));
     if constexpr (whole) return _mm512_storeu_ps(product.real + at, bounded);
@@ -67,7 +67,7 @@ inline void store_tile(const IndirectProductS8& given, const __m512i (&sum)[rows
     }
     const auto mask = static_cast<__mmask16>(left_over >= kS8Lanes ? 0xFFFF : (1 << left_over) - 1);
     if (product.window_sums != nullptr) {
-      // A zero point of the weights adds its multiple of the sum of each window.
+      // A zero point of the weights adds a multiple of the sum of each window.
       const __m512i shift = _mm512_loadu_si512(product.shift + first);
 #pragma GCC unroll 12
       for (int i = 0; i < rows; ++i) {
@@ -83,8 +83,8 @@ inline void store_tile(const IndirectProductS8& given, const __m512i (&sum)[rows
   }
 }
 
-// A whole tile of unsigned bytes, two rows at a time. Packing saturates: numbers need an upper bound only, so that they
-// are integers of 32 bits, and one that is no number becomes the least.
+// Stores a whole tile of unsigned bytes, two rows at a time. Packing saturates, so values need only an upper bound that
+// keeps them within int32; NaN becomes the least value.
 template <bool adds, int rows>
 inline void store_packed(const IndirectProductS8& given, const __m512i (&sum)[rows][2], std::int64_t first_row,
                          std::int64_t first_column) {
@@ -124,7 +124,7 @@ inline void store_packed(const IndirectProductS8& given, const __m512i (&sum)[ro
   }
 }
 
-// Sums of some rows from `first_row` on and of vectors from `column` on.
+// Stores the sums of some rows, from `first_row` on, and of some vectors, from `column` on.
 template <int rows, int vectors>
 inline void store_sums(const IndirectProductS8& product, const __m512i (&sum)[rows][vectors], std::int64_t first_row,
                        std::int64_t column) {
@@ -132,9 +132,9 @@ inline void store_sums(const IndirectProductS8& product, const __m512i (&sum)[ro
   const bool whole = columns >= vectors * kS8Lanes;
   if constexpr (vectors == 2) {
     const bool saturates =
-        product.quantised != nullptr && product.low == static_cast<float>(-product.zero);  // at the least unsigned byte
+        product.quantised != nullptr && product.low == static_cast<float>(-product.zero);  // of unsigned bytes
     if (whole && product.addend != nullptr)
-      return store_packed<true>(product, sum, first_row, column);  // bytes of sums are unsigned
+      return store_packed<true>(product, sum, first_row, column);  // sums with bytes of an addend are unsigned
     if (whole && saturates) return store_packed<false>(product, sum, first_row, column);
   }
   if (product.addend != nullptr)

@@ -1,7 +1,7 @@
-// The inner loop of indirect products by tile registers of 16 rows of 64 bytes, as Intel's AMX has them ("Intel 64 and
-// IA-32 Architectures Software Developer's Manual", volume 1, chapter 18): up to 32 rows times panels of 32 columns are
-// four tiles of sums. Shared by bfloat16 numbers and bytes, whose groups both have four bytes. Written for a `Unit`
-// that has the registers: the machine, or an emulation. Self-contained, as indirect_product_s8.h.
+// The microkernel of indirect products by tile registers of 16 rows of 64 bytes, as in Intel's AMX ("Intel 64 and IA-32
+// Architectures Software Developer's Manual", volume 1, chapter 18): up to 32 rows times panels of 32 columns are four
+// tiles of sums. Shared by bfloat16 and int8 products, whose groups both have four bytes. `Unit` provides the
+// registers: the machine's, or emulated ones. Self-contained, as indirect_product_s8.h.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,27 @@
 
 namespace tessera::backends::cpu {
 
-// Room of the calling thread, aligned to 64 bytes, valid until its next call. Throws std::bad_alloc.
+// Working memory of the calling thread, aligned to 64 bytes, valid until its next call. Throws std::bad_alloc.
 std::uint8_t* tile_workspace(std::int64_t bytes);
 
 namespace {
 
-// The rows of a product as tiles can be read: in place where rows are evenly spaced, copied otherwise.
+// The rows of A in a form that tiles can load: in place if rows are evenly spaced, copied otherwise.
 template <typename Unit, typename Product>
 class TileLeft {
  public:
-  std::int64_t runs, steps, tail;  // whole steps of a run; bytes behind them, of the last run
-  std::int64_t last_step;          // where the last step begins at most
+  std::int64_t runs, steps, tail;  // whole steps per run; bytes left over in the last run
+  std::int64_t last_step;          // the largest offset at which the last step begins
   TileRun* run;
-  TileRowsAt last[2];  // rows of the bytes behind, filled up with zeros
+  TileRowsAt last[2];  // the bytes left over of each row, padded with zeros
 
   // `workspace` has room_of(product) bytes.
   TileLeft(const Product& product, std::uint8_t* workspace)
       : product_(product),
         bytes_(product.groups * 4),
         copied_((product.segment_groups == 0 ? product.groups : product.segment_groups) * 4) {
-    // Short ends of segments would each take a step: rather lay segments side by side, as their weights are.
+    // The incomplete last step of each segment would take a whole step: lay segments side by side instead, as their
+    // weights are.
     const bool joins = product.segments > 1 && bytes_ % kTileBytes != 0;
     const std::int64_t length = joins ? bytes_ * product.segments : bytes_;
     runs = joins ? 1 : product.segments;
@@ -39,7 +40,7 @@ class TileLeft {
     copies_ = workspace;
     stride_ = copy_stride(product);
     run = reinterpret_cast<TileRun*>(workspace + kProductRows * stride_);
-    if (product.spaced != nullptr) {  // where segments are whole steps
+    if (product.spaced != nullptr) {  // here segments are whole steps
       for (std::int64_t s = 0; s < product.segments; ++s) {
         for (int half = 0; half < 2; ++half)
           run[s].at[half] = {
@@ -59,7 +60,7 @@ class TileLeft {
   }
 
  private:
-  // An odd number of lines of the cache, so that rows use all of its sets, with room behind a row.
+  // An odd number of cache lines, so that rows use all sets of the cache, with space to read beyond a row.
   static std::int64_t copy_stride(const Product& product) {
     return ((product.groups * 4 * product.segments + 2 * kTileBytes - 1) / kTileBytes | 1) * kTileBytes;
   }
@@ -84,7 +85,7 @@ class TileLeft {
   }
 
   void find(int half) {
-    constexpr std::int64_t kCachePeriod = 4096;  // rows so far apart share the sets of the first-level cache
+    constexpr std::int64_t kCachePeriod = 4096;  // rows this far apart share the sets of the first-level cache
     const std::int64_t first = half * product_.half_rows, count = rows_of(half);
     std::uint8_t* to = copies_ + first * stride_;
     for (std::int64_t s = 0; s < product_.segments; ++s, to += bytes_) {
@@ -99,7 +100,7 @@ class TileLeft {
       for (std::int64_t i = 0; i < count; ++i) Unit::copy(row(s, first + i), to + i * stride_, copied_);
       run[s].at[half] = {to, stride_};
     }
-    if (tail == 0) return;  // otherwise there is one segment
+    if (tail == 0) return;  // otherwise there is a single segment
     const TileRowsAt& at = run[0].at[half];
     to = copies_ + first * stride_ + steps * kTileBytes;
     last[half] = {to, stride_};
@@ -109,14 +110,14 @@ class TileLeft {
   }
 
   const Product& product_;
-  std::int64_t bytes_, copied_;  // of a segment: as its weights have them, of data
+  std::int64_t bytes_, copied_;  // bytes of a segment in the weights, in the data
   std::uint8_t* copies_;
   std::int64_t stride_;
 };
 
-// Tiles 0 to 3 are sums: rows of the first tile times both halves of a panel, then of the second; 4 and 5 are of A, 6
-// and 7 of B. Of a panel of one half, every other step goes to the tiles of sums that are left over (`odd`): what is
-// added to the same ones must wait for the step before.
+// Tile registers 0 to 3 hold sums: rows of the first tile times both halves of a panel, then rows of the second tile; 4
+// and 5 hold A, 6 and 7 hold B. With a panel of one half, every other step uses the two spare tiles of sums (`odd`),
+// since additions to the same tile must wait for each other.
 template <typename Unit, typename Kind, int row_tiles, int column_tiles, bool odd = false>
 inline void add_tile_step(const TileRowsAt (&left)[2], std::int64_t offset, const std::uint8_t* right) {
   constexpr std::int64_t width = column_tiles * kTileBytes;
@@ -152,7 +153,7 @@ inline void multiply_panel(const Product& product, const TileLeft<Unit, Product>
   std::uint8_t* partial = product.partial == nullptr
                               ? nullptr
                               : reinterpret_cast<std::uint8_t*>(product.partial + column * product.tile_rows);
-  // What begins a row of sums is the same for all.
+  // All rows of sums start with the same values.
   if (product.begins)
     load_sums<Unit, row_tiles, column_tiles>(reinterpret_cast<const std::uint8_t*>(Kind::start(product) + column), 0,
                                              0);
@@ -176,7 +177,7 @@ inline void multiply_panel(const Product& product, const TileLeft<Unit, Product>
     }
   }
   if (left.tail > 0) {
-    // Weights behind these are not zero, nor all of them numbers.
+    // Weights behind these are not zero, and may be NaN.
     const std::int64_t groups = left.tail / 4;
     for (std::int64_t i = 0; i < groups; ++i) Unit::copy(right + i * row_bytes, last_right + i * row_bytes, row_bytes);
     for (std::int64_t i = groups; i < kTileGroups; ++i) Unit::clear(last_right + i * row_bytes, row_bytes);
@@ -196,8 +197,8 @@ inline void multiply_panel(const Product& product, const TileLeft<Unit, Product>
   if (product.ends) Kind::finish(product, sums, column);
 }
 
-// Kind: add<sums, a, b>(), add_lanes(to, from): a line of sums to another, start(product): what sums begin with,
-// finish(product, sums, column): sums [row][kPanelColumns] to their places.
+// Multiplies by tiles. Kind provides add<sums, a, b>(); add_lanes(to, from), which adds a row of sums to another;
+// start(product), the initial sums; finish(product, sums, column), which stores sums [row][kPanelColumns].
 template <typename Unit, typename Kind, typename Product>
 void multiply_by_tiles(const Product& product) {
   constexpr std::int64_t kSumsBytes = kProductRows * kPanelColumns * 4, kLastBytes = kTileGroups * 2 * kTileBytes;

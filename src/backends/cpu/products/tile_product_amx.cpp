@@ -9,7 +9,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// What LDTILECFG reads.
+// The operand of LDTILECFG.
 struct alignas(64) TileShapes {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
   std::uint16_t row_bytes[16] = {};
@@ -18,7 +18,7 @@ struct alignas(64) TileShapes {
 
 thread_local std::int64_t configured_first = 0,
                           configured_second =
-                              0;  // rows of both tiles of the products that this thread's are for; 0: not in use
+                              0;  // half_rows for which this thread's registers are configured; 0: not configured
 
 struct Tiles {
   static void configure(std::int64_t rows, std::int64_t half_rows) {
@@ -31,7 +31,7 @@ struct Tiles {
       shapes.row_bytes[tile] = kTileBytes;
       shapes.rows[tile] = static_cast<std::uint8_t>(of_tile[tile]);
     }
-    asm volatile("ldtilecfg %0" : : "m"(shapes));  // GCC 12's intrinsic names eight of the bytes that are read
+    asm volatile("ldtilecfg %0" : : "m"(shapes));  // GCC 12's intrinsic declares only eight of the bytes as read
     configured_first = first;
     configured_second = second;
   }
@@ -47,7 +47,7 @@ struct Tiles {
   static void zero() {
     asm volatile("tilezero %%tmm%c0" : : "i"(tile));
   }
-  // Zeros behind the bytes, up to a multiple of 64.
+  // Copies bytes and pads them with zeros to a multiple of 64.
   static void copy(const std::uint8_t* from, std::uint8_t* to, std::int64_t bytes) {
     std::int64_t i = 0;
     for (; i + 64 <= bytes; i += 64) _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
@@ -59,7 +59,7 @@ struct Tiles {
   }
 };
 
-// Rows of sums that are stored together, so that their bounds and scales stay in registers.
+// Rows of sums stored together, so that their bounds and scales stay in registers.
 constexpr int kStoredRows = 4;
 
 struct Bf16Sums {

@@ -1,4 +1,4 @@
-// Tile registers in plain memory: what tests run where the machine has none.
+// Tile registers emulated in memory, for tests on machines without them.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -82,7 +82,7 @@ void add_to_each(std::uint8_t* to, const std::uint8_t* from) {
   }
 }
 
-// TDPBF16PS: the even and the odd numbers of a row apart, from zero on, then both together to the sum.
+// TDPBF16PS: sums the even and the odd numbers of a row separately from zero, then adds both to the sum.
 struct Bf16Sums {
   template <int sum, int a, int b>
   static void add() {

@@ -1,4 +1,4 @@
-// Conv in float32 with one input channel a group: a window sliding over each channel on its own.
+// Conv in float32, NCHW, with one input channel per group: a window slides over each channel.
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/convolutions/sliding_window.h"
 #include "backends/cpu/machine/operand_rules.h"

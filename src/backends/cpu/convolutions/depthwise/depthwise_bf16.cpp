@@ -1,5 +1,4 @@
-// Depthwise convolution with the channels last whose data and weights are rounded to bfloat16
-// (ops/products/rounded_product.h).
+// Channels-last depthwise convolution with data and weights rounded to bfloat16 (ops/products/rounded_product.h).
 #include "backends/cpu/convolutions/depthwise/depthwise_bf16.h"
 
 #include <fmt/format.h>
@@ -100,16 +99,19 @@ class DepthwiseConvBf16 final : public LineKernel {
     return to;
   }
 
-  std::int64_t line_numbers() const { return geometry_.axes[2].output * geometry_.channels; }  // of results
+  std::int64_t line_numbers() const {
+    return geometry_.axes[2].output * geometry_.channels;
+  }  // elements of a result line
   std::int64_t addend_bytes() const { return line_numbers() * (rounded_addend_ ? 2 : 4); }
   std::int64_t result_bytes() const { return line_numbers() * (rounded_result_ ? 2 : 4); }
 
-  // The i-th line of outputs to `y`. `line_at` gives the beginning of a line of the data; z: of the addend, or null.
+  // Computes the i-th line of outputs to `y`. `line_at` returns the beginning of a line of the data; z: the line of the
+  // addend, or null.
   template <typename LineAt>
   void run_line(LineAt line_at, std::int64_t i, const std::byte* z, std::byte* y) const {
     base::yield_point();
     thread_local std::vector<const std::uint16_t*> data, weights;
-    thread_local std::vector<float> floats;  // of a line whose activation comes before it is rounded
+    thread_local std::vector<float> floats;  // of a line whose activation precedes rounding
     data.clear();
     weights.clear();
     for_each_line_number_under(geometry_, i, [&](std::int64_t line, std::int64_t tap) {

@@ -1,4 +1,4 @@
-// Compiled with AVX-512, for CPUs without BF16: numbers are widened as they are read, and rounded as they are written.
+// Compiled with AVX-512, for CPUs without AVX-512 BF16: numbers are widened when read and rounded when written.
 #if defined(__AVX512BW__)
 #include <immintrin.h>
 
@@ -12,13 +12,13 @@ namespace {
 
 using Line = DepthwiseBf16;
 constexpr std::int64_t kLanes = 16;
-constexpr int kMostOutputs = 8;  // neighbours that are summed at once
+constexpr int kMostOutputs = 8;  // neighbours summed at once
 
 inline __m512 load(const std::uint16_t* from, __mmask16 mask) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from)), 16));
 }
 
-// To the nearest, ties to even; NaN stays NaN.
+// Rounds to nearest, ties to even; NaN stays NaN.
 inline __m256i round(__m512 value) {
   const __m512i bits = _mm512_castps_si512(value),
                 even = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -34,15 +34,15 @@ inline void store(const Line& line, __m512 value, std::int64_t at, __mmask16 mas
                                      ? load(static_cast<const std::uint16_t*>(line.addend) + at, mask)
                                      : _mm512_maskz_loadu_ps(mask, static_cast<const float*>(line.addend) + at));
   }
-  value = _mm512_min_ps(
-      _mm512_set1_ps(line.high),
-      _mm512_max_ps(_mm512_set1_ps(line.low), value));  // of a NaN and a number the second operand, so NaN stays
+  value =
+      _mm512_min_ps(_mm512_set1_ps(line.high),
+                    _mm512_max_ps(_mm512_set1_ps(line.low), value));  // returns operand 2 if either is NaN: NaN stays
   if (line.rounded_result) _mm256_mask_storeu_epi16(static_cast<std::uint16_t*>(line.result) + at, mask, round(value));
   else _mm512_mask_storeu_ps(static_cast<float*>(line.result) + at, mask, value);
 }
 
-// A vector of channels of neighbouring outputs, without dilation: each number is read once for all the windows that it
-// lies in.
+// Computes one vector of channels of neighbouring outputs, without dilation: each input is read once for all windows
+// that contain it.
 template <int kernel, int stride, int outputs>
 void sum_together(const Line& line, std::int64_t c, __mmask16 mask, std::int64_t o) {
   __m512 sum[outputs];
@@ -73,7 +73,7 @@ inline __mmask16 mask_at(const Line& line, std::int64_t c) {
   return static_cast<__mmask16>(line.channels - c >= kLanes ? 0xFFFF : (1 << (line.channels - c)) - 1);
 }
 
-// The channels [first, last), which are read side by side: one vector of each pixel would be read slowly.
+// Computes the channels [first, last), which should be adjacent vectors: reading one vector per pixel is slow.
 template <int kernel, int stride>
 void sum_line(const Line& line, std::int64_t first, std::int64_t last) {
   using Together = void (*)(const Line&, std::int64_t, __mmask16, std::int64_t);

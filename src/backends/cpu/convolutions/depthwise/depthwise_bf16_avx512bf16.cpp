@@ -1,7 +1,8 @@
 // Compiled with AVX-512 BF16: dot products of pairs, each of two lines of the window.
 //
-// Numbers of two lines are interleaved within each 128 bits, so that of 32 channels one vector of pairs has the first
-// four of every eight, another one the others; so are weights, and sums are put in order before they are stored.
+// The numbers of two lines are interleaved within each 128 bits, so that of 32 channels one vector of pairs holds the
+// first four of every eight, and the other the rest. Weights are interleaved alike, and sums are put in order before
+// they are stored.
 #include "backends/cpu/convolutions/depthwise/depthwise_bf16.h"
 
 #if defined(__AVX512BF16__)
@@ -17,7 +18,7 @@ namespace {
 using Line = DepthwiseBf16;
 constexpr __mmask32 kAll = 0xFFFFFFFF;
 
-// Of 32 channels.
+// Two interleaved lines, and sums, of 32 channels.
 struct Pairs {
   __m512bh first, second;
 };
@@ -30,17 +31,17 @@ struct Sums {
   }
 };
 
-// `whole`: of all 32 channels, otherwise of those of the mask; instructions with masks are slower, stores by far.
+// `whole`: all 32 channels, otherwise those of the mask; masked loads are slower, masked stores much slower.
 template <bool whole>
 inline __m512i load(const std::uint16_t* from, __mmask32 mask) {
   return whole ? _mm512_loadu_si512(from) : _mm512_maskz_loadu_epi16(mask, from);
 }
-// The odd number of a pair is that of the lower line.
+// The odd number of each pair is the lower line's.
 inline Pairs interleave(__m512i upper, __m512i lower) {
   return {(__m512bh)_mm512_unpacklo_epi16(upper, lower), (__m512bh)_mm512_unpackhi_epi16(upper, lower)};
 }
 
-// Two vectors in the order of channels, as sums are kept, and back.
+// Converts two vectors in channel order to the interleaved order of sums, and back.
 inline Sums split(__m512 first, __m512 second) {
   return {_mm512_permutex2var_ps(first, _mm512_setr_epi32(0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27),
                                  second),
@@ -66,7 +67,7 @@ inline __m512 addend_at(const Line& line, std::int64_t at, __mmask16 mask) {
 inline __m512 clamp(const Line& line, __m512 value) {
   return _mm512_min_ps(
       _mm512_set1_ps(line.high),
-      _mm512_max_ps(_mm512_set1_ps(line.low), value));  // of a NaN and a number the second operand, so NaN stays
+      _mm512_max_ps(_mm512_set1_ps(line.low), value));  // returns operand 2 if either is NaN: NaN stays
 }
 
 template <bool whole>
@@ -79,7 +80,7 @@ inline void store(const Line& line, const Sums& sums, std::int64_t at, __mmask32
   }
   first = clamp(line, first);
   second = clamp(line, second);
-  if (!whole && mask == 0xFFFF) {  // half of them
+  if (!whole && mask == 0xFFFF) {  // half of the channels
     if (line.rounded_result)
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(static_cast<std::uint16_t*>(line.result) + at),
                           (__m256i)_mm512_cvtneps_pbh(first));
@@ -98,8 +99,8 @@ inline void store(const Line& line, const Sums& sums, std::int64_t at, __mmask32
   else _mm512_mask_storeu_ps(to, low, first), _mm512_mask_storeu_ps(to + 16, high, second);
 }
 
-// Neighbouring outputs, without dilation: each number is read once for all the windows that it lies in. `inside`: all
-// windows are inside of the line.
+// Computes neighbouring outputs, without dilation: each input is read once for all windows that contain it. `inside`:
+// all windows are inside of the line.
 template <int kernel, int stride, int outputs, bool inside, bool whole>
 inline void sum_together(const Line& line, std::int64_t c, __mmask32 mask, std::int64_t o) {
   Sums sum[outputs];
@@ -146,7 +147,7 @@ inline __mmask32 mask_at(const Line& line, std::int64_t c) {
   return line.channels - c >= Line::kLanes ? kAll : (__mmask32{1} << (line.channels - c)) - 1;
 }
 
-// The channels [first, last), which are read side by side: one vector of each pixel would be read slowly.
+// Computes the channels [first, last), which should be adjacent vectors: reading one vector per pixel is slow.
 template <int kernel, int stride>
 void sum_line(const Line& line, std::int64_t first, std::int64_t last) {
   constexpr int kMostOutputs = kernel == 3 ? 8 : 7;  // whose sums fit the registers, beside weights
@@ -159,8 +160,8 @@ void sum_line(const Line& line, std::int64_t first, std::int64_t last) {
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t begin = line.output * block / blocks, end = line.output * (block + 1) / blocks;
     for (std::int64_t channel = first; channel < last; channel += Line::kLanes) {
-      // The last vector rather computes some channels again than only a part of itself, but where the result may lie
-      // where the addend does.
+      // Rather than an incomplete last vector, compute a whole one that overlaps the previous. Not with an addend,
+      // whose memory may be the result's.
       const std::int64_t c = line.channels < Line::kLanes || line.addend != nullptr
                                  ? channel
                                  : std::min(channel, line.channels - Line::kLanes);

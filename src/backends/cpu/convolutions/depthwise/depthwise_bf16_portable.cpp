@@ -30,7 +30,7 @@ void depthwise_bf16_portable(const DepthwiseBf16& line) {
         if (line.addend != nullptr)
           value += line.rounded_addend ? base::to_float(bf16_t{static_cast<const std::uint16_t*>(line.addend)[at + c]})
                                        : static_cast<const float*>(line.addend)[at + c];
-        value = value < line.low ? line.low : value;  // NaN stays
+        value = value < line.low ? line.low : value;  // NaN stays NaN
         value = value > line.high ? line.high : value;
         if (line.rounded_result) static_cast<std::uint16_t*>(line.result)[at + c] = base::to_bf16(value).bits;
         else static_cast<float*>(line.result)[at + c] = value;

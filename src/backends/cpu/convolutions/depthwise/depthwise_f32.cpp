@@ -1,4 +1,4 @@
-// Depthwise convolution in float32 with the channels last, by the vectors of window_line_f32.cpp.
+// Channels-last depthwise convolution in float32, by the vector loops of window_line_f32.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>

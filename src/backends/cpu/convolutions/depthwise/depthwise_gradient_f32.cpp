@@ -1,6 +1,6 @@
-// The backward pass of depthwise convolution in float32 with the channels last. With respect to the data it is the
-// transposed convolution: each result sums, over the taps that reach it, a vector of channels of X times weights. With
-// respect to the weights each tap sums, over the positions of a fixed number of images at a time, X times G.
+// The backward pass of channels-last depthwise convolution in float32. With respect to the data it is the transposed
+// convolution: each result sums X times weights over the taps that reach it, for a vector of channels. With respect to
+// the weights, each tap sums X times G over the positions of a fixed number of images at a time.
 #include <algorithm>
 #include <limits>
 
@@ -22,8 +22,8 @@
 #define TESSERA_BACKENDS_CPU_DEPTHWISE_GRADIENT
 namespace tessera::backends::cpu {
 
-// y[c] = clamp(bias[c] + the sum over t < taps of x[t][c] · w[t][c]) for c < channels. Weights and bias are rounded up
-// to whole vectors.
+// y[c] = clamp(bias[c] + sum over t < taps of x[t][c] · w[t][c]) for c < channels. Weights and bias are padded to whole
+// vectors.
 struct DepthwiseSum {
   const float* const* x = nullptr;
   const float* const* w = nullptr;
@@ -32,7 +32,7 @@ struct DepthwiseSum {
   float* y = nullptr;
   float low = 0, high = 0;
 };
-// sum[c] += the sum over i < count of x[i * x_stride + c] · g[i * g_stride + c] for c < channels, at most
+// sum[c] += sum over i < count of x[i * x_stride + c] · g[i * g_stride + c] for c < channels, which are at most
 // DepthwiseGradientFunctions::block.
 struct DepthwiseProducts {
   const float *x = nullptr, *g = nullptr;
@@ -117,7 +117,7 @@ HWY_EXPORT(depthwise_gradient_functions);
 
 constexpr double kChunkOperations = 5e5;
 
-// The taps of an axis that reach position o of a transposed convolution: visit(tap, input position).
+// Calls visit(tap, input position) for the taps of an axis that reach position o of a transposed convolution.
 template <typename Visit>
 void for_each_tap_reaching(const ops::WindowAxis& axis, std::int64_t o, Visit visit) {
   for (std::int64_t k = 0; k < axis.kernel; ++k) {
@@ -249,7 +249,7 @@ class DepthwiseWeightGradient final : public WeightGradient {
 
   std::int64_t block_floats() const { return geometry_.taps() * functions_->block; }
 
-  // Over the images of a part, line by line of G: what the taps of a line read stays in a near cache.
+  // Sums over the images of a part, line by line of G: the inputs under the taps of a line stay in a near cache.
   void sum_part(std::int64_t part, std::int64_t block, const float* x, const float* g, float* sums) const {
     const auto& [depth, lines, line] = geometry_.axes;
     const std::int64_t channels = geometry_.channels, first_channel = block * functions_->block;
@@ -264,7 +264,7 @@ class DepthwiseWeightGradient final : public WeightGradient {
       base::yield_point();
       for_each_line_under(geometry_, i, [&, &line = line](std::int64_t offset, std::int64_t first_tap) {
         for (std::int64_t k = 0; k < line.kernel; ++k) {
-          // Windows [low, high) have this tap inside of the line.
+          // For windows [low, high) this tap is inside of the line.
           const std::int64_t start = k * line.dilation - line.pad_begin;
           const std::int64_t low = start >= 0 ? 0 : base::ceil_divide(-start, line.stride),
                              high = start >= line.input

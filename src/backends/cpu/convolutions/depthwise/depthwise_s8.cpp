@@ -1,4 +1,4 @@
-// Depthwise convolution of unsigned bytes with the channels last.
+// Channels-last depthwise convolution of unsigned bytes.
 #include "backends/cpu/convolutions/depthwise/depthwise_s8.h"
 
 #include <fmt/format.h>
@@ -58,7 +58,7 @@ class DepthwiseConvS8 final : public Kernel {
     const auto& [depth, rows, line] = geometry_.axes;
     const std::int64_t items = geometry_.batch * rows.output * blocks();
     std::int64_t grain = std::max<std::int64_t>(1, 16384 / (DepthwiseS8::kChannels * geometry_.taps() * line.output));
-    // Blocks of a line that share cache lines belong to one thread.
+    // Blocks of a line that share cache lines are computed by one thread.
     if (geometry_.channels % DepthwiseS8::kChannels != 0) grain = round_up(grain, blocks());
     context.parallel_for(items, grain, [&](std::int64_t begin, std::int64_t end) {
       std::uint8_t* interleaved = working_memory();
@@ -110,7 +110,8 @@ class DepthwiseConvS8 final : public Kernel {
            isa_->position(channel % DepthwiseS8::kChannels);
   }
 
-  // The calling thread's, for interleaved lines: whole cache lines, which vectors of malloc's memory would straddle.
+  // The calling thread's memory for interleaved lines, aligned to cache lines: vectors in malloc's memory could cross
+  // them.
   std::uint8_t* working_memory() const {
     thread_local hwy::AlignedFreeUniquePtr<std::uint8_t[]> memory;
     thread_local std::int64_t room = 0;
@@ -124,7 +125,7 @@ class DepthwiseConvS8 final : public Kernel {
     return memory.get();
   }
 
-  // Of each channel's weights, behind them.
+  // The sums of each channel's weights, stored behind them.
   const std::int32_t* sums() const {
     return reinterpret_cast<const std::int32_t*>(weights_->data.get() + packed_bytes());
   }
@@ -164,7 +165,7 @@ std::string reject_depthwise_s8(const ops::NodeView& view) {
   if (view.has_input(At::addend)) return "an addend";
   if (std::string reason = reject_unless_depthwise(view); !reason.empty()) return reason;
   if (view.input(At::weights).shape.size() > 4) return "three spatial axes";
-  // All columns under a line of windows may be in memory at once, with all lines of the window.
+  // All columns under a line of windows, with all lines of the window, may be in memory at once.
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
   const ops::WindowAxis& line = geometry.axes[2];
   const std::int64_t most_columns = (1 << 17) / (ceil_divide(geometry.axes[1].kernel, DepthwiseS8::kGroup) + 1);

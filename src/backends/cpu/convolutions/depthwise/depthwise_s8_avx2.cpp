@@ -1,5 +1,5 @@
-// Compiled with AVX2 and FMA. Four interleaved lines are multiplied as 16-bit numbers, those of the lines 0 and 2 apart
-// from those of 1 and 3: the 8-bit multiply-add of AVX2 saturates.
+// Compiled with AVX2 and FMA. Four interleaved lines are multiplied as 16-bit numbers, lines 0 and 2 separately from 1
+// and 3: the 8-bit multiply-add of AVX2 saturates.
 #include "backends/cpu/convolutions/depthwise/depthwise_s8.h"
 
 #if defined(__AVX2__)
@@ -9,12 +9,12 @@ namespace tessera::backends::cpu {
 namespace {
 
 constexpr std::int64_t kBlock = DepthwiseS8::kChannels * DepthwiseS8::kGroup;
-constexpr std::int64_t kPart = 32;  // channels whose bytes are a vector
-constexpr int kVectors = 4;         // of sums of a part
+constexpr std::int64_t kPart = 32;  // channels whose bytes fill a vector
+constexpr int kVectors = 4;         // of a part's sums
 constexpr int kOutputs = 4;         // neighbours that share the weights in registers
 
-// Interleaving works within halves of a vector: vector v of a part holds of half h the channels 16 h + 4 v and three
-// more. Packing the sums down to bytes puts them in order again.
+// Interleaving works within 128-bit halves of a vector: half h of vector v of a part holds the channels 16 h + 4 v to
+// 16 h + 4 v + 3. Packing the sums to bytes restores the order.
 std::int64_t position(std::int64_t channel) {
   const std::int64_t in_part = channel % kPart, in_half = in_part % 16;
   return channel / kPart * kPart + in_half / 4 * 8 + in_part / 16 * 4 + in_half % 4;
@@ -33,7 +33,7 @@ inline __m256i load_some(const std::uint8_t* from, std::int64_t count) {
   return load(bytes);
 }
 
-// `count` channels of a part, from the block's channel `first` on, of all columns and lines.
+// Interleaves `count` channels of a part, from the block's channel `first` on, for all columns and lines.
 void interleave(const DepthwiseS8& line, std::int64_t first, std::int64_t count) {
   const __m256i padding = _mm256_set1_epi8(static_cast<char>(line.padding));
   std::uint8_t* to = line.interleaved + first * DepthwiseS8::kGroup;
@@ -78,7 +78,7 @@ inline void add_products(const Words& x, const Words& w, __m256i& sum) {
   sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x.odd, w.odd));
 }
 
-// Windows of three columns of at most four lines: each column is widened once for the outputs that see it.
+// Computes windows of three columns of at most four lines: each column is widened once for all outputs that use it.
 template <int outputs, int stride>
 inline void add_three_columns(const DepthwiseS8& line, std::int64_t o, std::int64_t at, __m256i (&sum)[outputs]) {
   Words weight[3];
@@ -109,8 +109,8 @@ inline void add_columns(const DepthwiseS8& line, std::int64_t o, std::int64_t at
   }
 }
 
-// Sums to bytes. Packing saturates: numbers need an upper bound only, so that they are integers of 32 bits, and one
-// that is no number becomes the least; the lower bound is that of bytes.
+// Converts sums to bytes. Packing saturates, so values need only an upper bound that keeps them within int32; NaN
+// becomes the least value; the lower bound is that of bytes.
 class Store {
  public:
   Store(const DepthwiseS8& line, std::int64_t first, std::int64_t count)
@@ -139,7 +139,7 @@ class Store {
   __m256i zero_, low_;
 };
 
-// Neighbouring outputs of a part. `stride`: of windows of three columns, or 0 for any others.
+// Computes neighbouring outputs of a part. `stride`: of windows of three columns, or 0 for any other windows.
 template <int outputs, int stride>
 inline void convolve(const DepthwiseS8& line, const Store& to, std::int64_t first, std::int64_t o) {
   __m256i q[outputs][kVectors];
@@ -163,7 +163,7 @@ inline void convolve(const DepthwiseS8& line, const Store& to, std::int64_t firs
 
 template <int stride>
 void convolve_line(const DepthwiseS8& given, std::int64_t first, std::int64_t count) {
-  const DepthwiseS8 line = given;  // a copy: stores of bytes could mean the original
+  const DepthwiseS8 line = given;  // a copy: stores of bytes may alias the original
   const Store to(line, first, count);
   std::int64_t o = 0;
   for (; o + kOutputs <= line.outputs; o += kOutputs) convolve<kOutputs, stride>(line, to, first, o);

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::int64_t kBlock = DepthwiseS8::kChannels * DepthwiseS8::kGroup;
 
-// Interleaving works within quarters of a vector: vector v holds of quarter q the channels 16 q + 4 v and three more.
-// Packing the sums down to bytes puts them in order again.
+// Interleaving works within 128-bit quarters of a vector: quarter q of vector v holds the channels 16 q + 4 v to 16 q +
+// 4 v + 3. Packing the sums to bytes restores the order.
 std::int64_t position(std::int64_t channel) {
   return channel % 16 / 4 * 16 + channel / 16 * 4 + channel % 4;
 }
@@ -19,7 +19,7 @@ __mmask64 mask_of(std::int64_t channels) {
   return channels >= DepthwiseS8::kChannels ? ~0ull : (1ull << channels) - 1;
 }
 
-// Reads columns of four lines, interleaved. `whole`: all of a block's channels are there.
+// Reads columns of four lines and interleaves them. `whole`: all channels of a block exist.
 template <bool whole>
 class Columns {
  public:
@@ -62,8 +62,8 @@ class Columns {
   std::int64_t step_[4];
 };
 
-// Sums to bytes. Packing saturates: numbers need an upper bound only, so that they are integers of 32 bits, and one
-// that is no number becomes the least; the lower bound is that of bytes.
+// Converts sums to bytes. Packing saturates, so values need only an upper bound that keeps them within int32; NaN
+// becomes the least value; the lower bound is that of bytes.
 template <bool whole>
 class Store {
  public:
@@ -82,8 +82,7 @@ class Store {
     for (int v = 0; v < 4; ++v) {
       const __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[v]), _mm512_loadu_ps(line_.factor + v * 16),
                                            _mm512_loadu_ps(line_.offset + v * 16));
-      q[v] = _mm512_cvtps_epi32(
-          _mm512_min_ps(high_, value));  // of a NaN and a number this instruction gives its second operand
+      q[v] = _mm512_cvtps_epi32(_mm512_min_ps(high_, value));  // returns operand 2 if either is NaN: NaN stays
     }
     const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zero_),
                   high = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zero_);
@@ -94,7 +93,7 @@ class Store {
   }
 
  private:
-  DepthwiseS8 line_;  // a copy: stores of bytes could mean the original
+  DepthwiseS8 line_;  // a copy: stores of bytes may alias the original
   __mmask64 mask_;
   __m512 high_;
   __m512i zero_, low_;
@@ -110,8 +109,8 @@ inline void add_products(const __m512i (&start)[4], const __m512i (&x)[4], const
   for (int v = 0; v < 4; ++v) sum[v] = _mm512_dpbusd_epi32(start[v], x[v], w[v]);
 }
 
-// Windows of three columns and at most four lines: each column is read once, and added to all outputs that see it while
-// it is in registers.
+// Computes windows of three columns and at most four lines: each column is read once and added to all outputs that use
+// it while it is in registers.
 template <int stride, bool whole>
 void sweep(const DepthwiseS8& line) {
   const Columns<whole> columns(line, 0);
@@ -162,7 +161,7 @@ void interleave(const DepthwiseS8& line) {
   }
 }
 
-// Neighbouring outputs together, so that each weight is loaded once for them.
+// Computes neighbouring outputs together, so that each weight is loaded once for all of them.
 template <int outputs, bool whole>
 void convolve(const DepthwiseS8& line, const Store<whole>& store, std::int64_t o) {
   __m512i sum[outputs][4];

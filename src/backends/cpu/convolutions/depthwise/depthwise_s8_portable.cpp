@@ -43,7 +43,7 @@ void depthwise_s8_portable(const DepthwiseS8& line) {
     std::uint8_t* result = line.result + o * line.pixel_stride;
     for (std::int64_t c = 0; c < line.channels; ++c) {
       const float value = static_cast<float>(sums[c]) * line.factor[c] + line.offset[c];
-      const float bounded = value > line.low ? std::min(value, line.high) : line.low;  // NaN becomes the low end
+      const float bounded = value > line.low ? std::min(value, line.high) : line.low;  // NaN becomes the lower bound
       result[c] = static_cast<std::uint8_t>(static_cast<std::int32_t>(std::nearbyint(bounded)) + line.zero);
     }
   }

@@ -34,10 +34,10 @@ using base::round_up;
 
 constexpr std::int64_t kTile = kWinogradTile, kPatch = kWinogradPatch, kParts = kWinogradParts;
 
-constexpr double kCachedBytes = 3e6;  // of data that is still in a cache near by when it is read
+constexpr double kCachedBytes = 3e6;  // data of this size is still in a near cache when it is read
 constexpr std::int64_t kAhead = 2;    // tiles
 constexpr std::int64_t kLineFloats = CacheLine::kFloats;
-constexpr std::int64_t kInputsTogether = 16;  // whose weights are transformed at a time
+constexpr std::int64_t kInputsTogether = 16;  // inputs whose weights are transformed at a time
 
 class Winograd final : public Kernel {
  public:
@@ -111,7 +111,7 @@ class Winograd final : public Kernel {
   void run_own_blocks(KernelContext& context, const WinogradCut& cut, const Operands& operands, const void* x,
                       const void* z, void* y) const {
     context.parallel_for(plan_.blocks(cut), 1, [&](std::int64_t begin, std::int64_t end) {
-      thread_local std::vector<CacheLine> transforms;  // vectors should not lie across two lines
+      thread_local std::vector<CacheLine> transforms;  // 64-byte aligned, so that vectors do not cross cache lines
       transforms.resize(static_cast<std::size_t>(kParts * cut.floats_a_part() / kLineFloats));
       float *before = transforms.data()->floats, *after = before + kParts * cut.before_stride;
       for (std::int64_t i = begin; i < end; ++i) {
@@ -123,10 +123,10 @@ class Winograd final : public Kernel {
     });
   }
 
-  // The transforms of the windows of every pair of channels: [part][panel][tap][input][output], outputs rounded up to
-  // whole vectors. A piece is a panel.
+  // Transforms the windows of every pair of channels: [part][panel][tap][input][output], outputs rounded up to whole
+  // vectors. A piece is a panel.
   void pack(const float* weights, float* to, std::int64_t piece) const {
-    const std::int64_t taps = plan_.geometry().axes[0].kernel, floats = taps * 9,  // of an input
+    const std::int64_t taps = plan_.geometry().axes[0].kernel, floats = taps * 9,  // per input
         first = piece * isa_->columns;
     const std::int64_t columns = std::min(isa_->columns, plan_.outputs() - first),
                        width = round_up(columns, isa_->lanes);
@@ -149,21 +149,22 @@ class Winograd final : public Kernel {
     }
   }
 
-  // The weights of some outputs from `first` on, [input of begin ... end)[tap][output], `width` floats a tap.
+  // Collects the weights of some outputs, from `first` on, as [input of begin ... end)[tap][output], `width` floats per
+  // tap.
   void collect_windows(const float* weights, std::int64_t first, std::int64_t columns, std::int64_t begin,
                        std::int64_t end, float* to, std::int64_t width) const {
     const std::int64_t floats = plan_.geometry().axes[0].kernel * 9;
     if (!turned_)
       return gemm_f32_transpose(weights + (first * plan_.inputs() + begin) * floats, plan_.inputs() * floats, 1,
                                 columns, (end - begin) * floats, to, width);
-    // Each input has its weights for all outputs side by side; taps in reverse.
+    // Transposes each input's weights to contiguous outputs, with taps in reverse order.
     for (std::int64_t c = begin; c < end; ++c, to += floats * width)
       gemm_f32_transpose(weights + (c * plan_.outputs() + first) * floats, floats, 1, columns, floats,
                          to + (floats - 1) * width, -width);
   }
 
-  // Asks for the pixels of a tile that is soon read, or written: kTile of each row of a slice, whose rows have
-  // `columns` pixels. Not a function of its own, which would compute nothing.
+  // Prefetches the pixels of a tile that will soon be read or written: kTile pixels of each row of a slice, whose rows
+  // have `columns` pixels. Inlined: compilers may drop a function that computes nothing.
   template <int written>
   HWY_INLINE static void ask_for(const float* slice, std::int64_t begin, std::int64_t end, std::int64_t column,
                                  std::int64_t columns, std::int64_t channels) {
@@ -173,7 +174,7 @@ class Winograd final : public Kernel {
     }
   }
 
-  // visit(slice, tile) of a block; neighbouring tiles follow each other in memory.
+  // Calls visit(slice, tile) for a block; neighbouring tiles follow each other in memory.
   template <typename Visit>
   static void for_each_tile(const WinogradBlock& block, std::int64_t begin, std::int64_t end, Visit visit) {
     std::int64_t slice = begin / block.tiles, tile = begin % block.tiles;
@@ -219,7 +220,7 @@ class Winograd final : public Kernel {
       const WinogradPlan::Place ahead = plan_.place(block.first + (tile + kAhead) % block.tiles);
       const std::int64_t ahead_slice = std::min(slice + (tile + kAhead) / block.tiles, depth.input - 1),
                          top = ahead.row - lines.pad_begin;
-      // What the patch before it does not read.
+      // The columns that the previous patch did not read.
       ask_for<0>(static_cast<const float*>(x) +
                      (ahead.image * depth.input + ahead_slice) * lines.input * line.input * plan_.inputs(),
                  std::max<std::int64_t>(top, 0), std::min(top + kPatch, lines.input),
@@ -320,7 +321,7 @@ class Winograd final : public Kernel {
     }
   }
 
-  // The tile, and what is added to it, in floats of its own first.
+  // Computes the tile and its addend in float32 buffers, then rounds to the result.
   void write_rounded(WinogradTile out, std::int64_t offset, std::int64_t stride, const void* z, void* y) const {
     thread_local std::vector<float> result, addend;
     const std::int64_t count = out.columns * plan_.outputs(), column_stride = out.column_stride;
@@ -328,7 +329,7 @@ class Winograd final : public Kernel {
     out.output = result.data();
     out.row_stride = count;
     out.column_stride = plan_.outputs();
-    // (place in the floats, place in the result, how many) of each run of neighbours.
+    // Calls run(offset in the floats, offset in the result, count) for each contiguous run.
     const auto for_each_run = [&](auto run) {
       const bool side_by_side = column_stride == plan_.outputs();
       for (std::int64_t i = 0; i < out.rows; ++i) {

@@ -13,14 +13,15 @@ namespace {
 
 using base::ceil_divide;
 
-// With fewer tiles the transformed weights are read for too little: of float32 they are four times the weights as they
-// are, eight times those of bfloat16.
+// With fewer tiles, reading the transformed weights is not worth it: they have four times the size of float32 weights,
+// eight times that of bfloat16 weights.
 constexpr std::int64_t kFewestTiles = 12, kFewestTilesOfBf16 = 32;
 constexpr std::int64_t kFewestChannels = 16, kFewestChannelsOfBf16 = 32;
-// Of weights that are no constants each run computes the transforms.
+// The least number of tiles for weights that are not constants, whose transforms each run computes.
 constexpr std::int64_t kFewestTilesOfVariables = 48;
-// How many times as many multiplications direct convolution must take. Dilated and in float32, it finds the taps of
-// each tile one by one, and tiles that do not cross lines are smaller.
+// The least ratio of multiplications in direct convolution to those in Winograd's. Lower for dilated float32
+// convolutions: direct convolution then finds the taps of each tile one by one, with smaller tiles that do not cross
+// lines.
 constexpr double kLeastSaved = 2, kLeastSavedDilated = 1.6;
 
 std::string reject_unless_3x3(const ops::NodeView& view) {
@@ -42,7 +43,7 @@ std::string reject_winograd(const ops::NodeView& view) {
   return geometry.batch * geometry.outputs() * w[0] * w[1] == 0 ? "nothing to compute" : "";
 }
 
-// How many tiles all phases of a dilated window have along the axis.
+// The number of tiles along the axis in all phases of a dilated window.
 std::int64_t tiles_along(const ops::WindowAxis& axis) {
   const std::int64_t phases = std::min(axis.dilation, axis.output), longer = axis.output % axis.dilation;
   if (phases < axis.dilation) return phases;
@@ -56,15 +57,15 @@ std::string avoid_winograd(const ops::NodeView& view, const ChannelsLastGeometry
   const Shape& w = view.input(1).shape;
   if (std::min(w[0], w[1]) < fewest_channels) return "few channels";
   double tiles = static_cast<double>(geometry.batch * geometry.axes[0].output);
-  double direct = 9.0 * static_cast<double>(geometry.batch * geometry.outputs());  // multiplications a pair of channels
+  double direct = 9.0 * static_cast<double>(geometry.batch * geometry.outputs());  // multiplications per channel pair
   for (const std::size_t i : {1, 2}) {
     const ops::WindowAxis& axis = geometry.axes[i];
     tiles *= static_cast<double>(tiles_along(axis));
-    // What lies in the padding of dilated windows is skipped for the most part.
+    // Taps in the padding of dilated windows are mostly skipped by direct convolution.
     if (axis.dilation > 1) direct *= share_inside(axis);
   }
   if (tiles < static_cast<double>(fewest_tiles)) return "few tiles of 4 x 4";
-  // What a tile reaches beyond the result is computed for nothing.
+  // The part of a tile beyond the result is computed in vain.
   const double saved = direct / (static_cast<double>(kWinogradParts) * tiles);
   const bool dilated = geometry.axes[1].dilation > 1 || geometry.axes[2].dilation > 1;
   return saved < (dilated ? least_saved_dilated : kLeastSaved) ? "thin results" : "";
@@ -103,9 +104,9 @@ std::string reject_winograd_bf16(const ops::NodeView& view) {
   if (std::string reason = reject_conv_bf16(view); !reason.empty()) return reason;
   return reject_winograd(view);
 }
-// A quarter of the multiplications in float32 against all of them at twice the speed, where the machine has
-// instructions for these, or at sixteen times with tile registers. Over volumes sums are longer, and transforms the
-// lesser part.
+// Weighs a quarter of the multiplications in float32 against all of them in bfloat16: at twice the speed if the machine
+// has bfloat16 instructions, at sixteen times with tile registers. With volumes sums are longer, and transforms a
+// smaller part.
 std::string avoid_winograd_bf16(const ops::NodeView& view) {
   if (active_tiles() || emulates_tiles()) return "tile registers multiply faster";
   if (!active_bf16() || channels_last_conv_geometry(view).axes[0].kernel > 1)

@@ -22,7 +22,7 @@ HWY_INLINE V plus(V x, V y, float factor) {
   return hn::MulAdd(y, hn::Set(D(), factor), x);
 }
 
-// A x: four vectors to six.
+// Computes A x, from four vectors to six.
 HWY_INLINE void gradient_line(const V (&x)[kTile], V (&y)[kPatch]) {
   const V even = hn::Add(x[0], x[2]), odd = hn::Add(x[1], x[3]);
   const V even2 = plus(x[0], x[2], 4), odd2 = plus(hn::Add(x[1], x[1]), x[3], 8);
@@ -34,7 +34,7 @@ HWY_INLINE void gradient_line(const V (&x)[kTile], V (&y)[kPatch]) {
   y[5] = x[3];
 }
 
-// Gᵀ x: six vectors to three.
+// Computes Gᵀ x, from six vectors to three.
 HWY_INLINE void window_line(const V (&x)[kPatch], V (&y)[kWindow]) {
   const D d;
   const V sum1 = hn::Mul(hn::Add(x[1], x[2]), hn::Set(d, 1.0f / 6)),
@@ -45,7 +45,7 @@ HWY_INLINE void window_line(const V (&x)[kPatch], V (&y)[kWindow]) {
   y[2] = plus(hn::Sub(x[5], sum1), sum2, 1.0f / 6);
 }
 
-// A vector of channels of a tile. `whole`: all lanes are channels.
+// Transforms one vector of channels of a tile. `whole`: all lanes are channels.
 template <bool whole>
 HWY_INLINE void transform_gradient(const WinogradPatch& tile, std::int64_t c) {
   const D d;

@@ -9,21 +9,21 @@
 
 namespace tessera::backends::cpu {
 
-// The sums of the 36 parts for some neighbouring inputs and one output, and where the weights' gradient goes.
+// The sums of the 36 parts for some neighbouring inputs and one output, and the destination of the weights' gradient.
 struct WinogradSums {
   const float* parts = nullptr;  // part p of input c at parts[p * stride + c]
   std::int64_t stride = 0, inputs = 0;
   float* weights = nullptr;  // tap t < 9 of input c at weights[c * taps + t]
-  std::int64_t taps = 9;     // of an input, over all axes
+  std::int64_t taps = 9;     // per input, over all axes
 };
 
 struct WinogradGradientFunctions {
-  // A e Aᵀ of a tile: `top` and `left` say where its first element is in the slice, and it has 4 × 4 of them.
+  // Computes A e Aᵀ of a tile of 4 × 4 elements; `top` and `left` locate its first element in the slice.
   void (*transform_gradient)(const WinogradPatch&);
   void (*collect_weights)(const WinogradSums&);
 };
 
-// For the instruction set active now.
+// Returns the functions of the active instruction set.
 const WinogradGradientFunctions& winograd_gradient_functions();
 
 }  // namespace tessera::backends::cpu

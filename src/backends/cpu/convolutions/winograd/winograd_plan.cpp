@@ -13,11 +13,11 @@ using base::round_up;
 constexpr std::int64_t kTile = kWinogradTile, kParts = kWinogradParts;
 constexpr std::int64_t kLineFloats = CacheLine::kFloats;
 
-// Of both transforms of the tiles that are worked on at a time: by one thread, where they fit into its second-level
-// cache and weights are read for enough tiles, otherwise by all threads together.
+// Floats of both transforms of the tiles in work at a time: by one thread, if they fit its second-level cache and
+// weights are read for enough tiles, otherwise by all threads together.
 constexpr std::int64_t kOwnFloats = 128 * 1024, kBlockFloats = 512 * 1024, kMostBlockFloats = 3072 * 1024;
 constexpr std::int64_t kFewestOwnTiles = 16, kFewestOwnBlocks = 8, kOwnWeightBytes = 8 << 20;
-constexpr std::int64_t kMostSlices = 16;  // of a block: those that two runs of slices need are transformed twice
+constexpr std::int64_t kMostSlices = 16;  // of a block; slices at the border of two blocks are transformed twice
 
 // The first outputs of the tiles along an axis, phase by phase.
 std::vector<std::int64_t> tile_starts(const ops::WindowAxis& axis) {
@@ -28,8 +28,8 @@ std::vector<std::int64_t> tile_starts(const ops::WindowAxis& axis) {
   return starts;
 }
 
-// From a part of a block to the next one: an odd number of cache lines, so that the parts of a tile fall into
-// different sets.
+// The distance between parts of a block: an odd number of cache lines, so that the parts of a tile fall into different
+// sets.
 std::int64_t part_stride(std::int64_t floats) {
   return (ceil_divide(floats, kLineFloats) | 1) * kLineFloats;
 }
@@ -60,7 +60,7 @@ std::int64_t WinogradPlan::slices_under(std::int64_t result_slices) const {
   return (result_slices - 1) * geometry_.axes[0].stride + geometry_.axes[0].extent();
 }
 
-// Floats of the transforms of a tile over so many slices of results.
+// Floats of the transforms of a tile over `slices` slices of results.
 std::int64_t WinogradPlan::tile_floats(std::int64_t slices) const {
   return base::checked_multiply(
       kParts, base::checked_multiply(before_slices(slices_under(slices)), inputs_) + slices * outputs_);
@@ -76,15 +76,15 @@ void WinogradPlan::choose_block() {
   choose(kOwnFloats);
   const std::int64_t rows = cut_.tiles * cut_.slices;
   own_blocks_ = rows >= kFewestOwnTiles && tiles() * depth / rows >= kFewestOwnBlocks;
-  // All weights are read for each block: of many, blocks are larger than a core's cache.
+  // Each block reads all weights: with many weights, blocks are larger than a core's cache.
   if (!own_blocks_) choose(std::clamp(part_floats() * kParts, kBlockFloats, kMostBlockFloats));
-  // Whole groups of the product's rows.
+  // Rounds to whole groups of the product's rows.
   if (cut_.slices == 1) cut_.tiles = cut_.tiles / product_rows_ * product_rows_;
   cut_.tiles = std::max(cut_.tiles, ceil_divide(product_rows_, cut_.slices));
   even_out(cut_);
 }
 
-// Blocks of about equal size, no larger, and where the parts of one lie.
+// Makes blocks about equal in size, no larger than before, and sets the distances between parts.
 void WinogradPlan::even_out(WinogradCut& cut) const {
   cut.tiles = ceil_divide(tiles(), ceil_divide(tiles(), cut.tiles));
   cut.before_stride = part_stride(cut.tiles * before_slices(slices_under(cut.slices)) * inputs_);

@@ -1,4 +1,4 @@
-// How the tiles of a convolution by Winograd's algorithm (winograd.cpp) are cut into blocks, and where they lie.
+// The cut of a Winograd convolution (winograd.cpp) into blocks of tiles, and the memory layout of a block.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,21 @@
 
 namespace tessera::backends::cpu {
 
-// How the tiles are cut into blocks.
+// The size of blocks.
 struct WinogradCut {
   std::int64_t tiles = 1, slices = 1;                // of a block; slices of results
-  std::int64_t before_stride = 0, after_stride = 0;  // from a part of its transforms to the next one
+  std::int64_t before_stride = 0, after_stride = 0;  // between parts of the transforms before and after the product
 
   std::int64_t floats_a_part() const { return base::checked_add(before_stride, after_stride); }
 };
 
-// Tiles, numbered through images, rows and columns, of a run of slices of results; and the slices of input under
-// these.
+// Tiles, numbered through images, rows and columns, in a run of slices of results, and the slices of input under these.
 struct WinogradBlock {
   std::int64_t before_stride, after_stride;
   std::int64_t first, tiles;
   std::int64_t result_slice, result_slices;
   std::int64_t slice, slices;
-  std::int64_t tile_slices;  // from a tile to the next one in `before`
+  std::int64_t tile_slices;  // distance between tiles in `before`
 
   std::int64_t rows() const { return tiles * result_slices; }
 };
@@ -35,35 +34,34 @@ class WinogradPlan {
     std::int64_t image, row, column;  // of the tile's first output
   };
 
-  // Of a layer with weights [outputs, inputs, ...]. The product takes `product_rows` rows at a time, and has its
-  // columns in whole vectors of `lanes`.
+  // The plan of a layer with weights [outputs, inputs, ...]. The product takes `product_rows` rows at a time, and pads
+  // its columns to vectors of `lanes` lanes.
   WinogradPlan(const ChannelsLastGeometry& geometry, std::int64_t inputs, std::int64_t outputs,
                std::int64_t product_rows, std::int64_t lanes);
 
   const ChannelsLastGeometry& geometry() const { return geometry_; }
   std::int64_t inputs() const { return inputs_; }
   std::int64_t outputs() const { return outputs_; }
-  // Of a sum between the transforms: taps of the first axis times inputs.
+  // The terms of a sum between the transforms: taps of the first axis times inputs.
   std::int64_t terms() const { return terms_; }
   bool is_dilated() const { return geometry_.axes[1].dilation > 1 || geometry_.axes[2].dilation > 1; }
 
-  // Whether threads work on blocks of their own, which fit a core's cache, and not on each block together.
+  // Whether threads work on separate blocks that fit a core's cache, instead of sharing each block.
   bool has_own_blocks() const { return own_blocks_; }
   const WinogradCut& cut() const { return cut_; }
-  // Whether each of so many threads should rather take blocks of its own than have a share in all of them, whose
-  // transforms go from core to core then: where there are tiles enough, and weights that each thread reads whole stay
-  // in its third-level cache.
+  // Whether each of `threads` threads should take whole blocks instead of sharing them, which moves transforms between
+  // cores: if there are enough tiles, and the weights, which each thread reads entirely, stay in its third-level cache.
   bool gives_each_a_block(std::int64_t threads) const;
   WinogradCut cut_for(std::int64_t threads) const;
   std::int64_t blocks(const WinogradCut& cut) const;
   WinogradBlock block_at(const WinogradCut& cut, std::int64_t i) const;
 
-  // Floats of one of the transforms of all weights.
+  // Floats of one part of the transforms of all weights.
   std::int64_t part_floats() const;
   Place place(std::int64_t tile) const;
   // Whether the result reads the i-th slice under a block.
   bool is_read(std::int64_t i) const;
-  // Where a block's `before` has the slice `under` it: slices that the taps of a sum look at follow each other there.
+  // The position of slice `under` in a block's `before`: slices that the taps of a sum read follow each other there.
   std::int64_t position(const WinogradBlock& block, std::int64_t under) const {
     const std::int64_t dilation = geometry_.axes[0].dilation;
     return dilation == 1 ? under : under % dilation * (block.tile_slices / dilation) + under / dilation;

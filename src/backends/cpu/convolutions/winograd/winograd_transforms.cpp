@@ -24,7 +24,7 @@ HWY_INLINE V plus(V x, V y, float factor) {
   return hn::MulAdd(y, hn::Set(D(), factor), x);
 }
 
-// Bᵀ x of six vectors.
+// Computes Bᵀ x, six vectors to six.
 HWY_INLINE void input_line(const V (&x)[kPatch], V (&y)[kPatch]) {
   const V a = plus(x[4], x[2], -4), b = plus(x[3], x[1], -4);
   const V e = hn::Sub(x[4], x[2]), f = scaled(hn::Sub(x[3], x[1]), 2);
@@ -36,7 +36,7 @@ HWY_INLINE void input_line(const V (&x)[kPatch], V (&y)[kPatch]) {
   y[5] = plus(plus(x[5], x[3], -5), x[1], 4);
 }
 
-// Aᵀ x: six vectors to four.
+// Computes Aᵀ x, six vectors to four.
 HWY_INLINE void output_line(const V (&x)[kPatch], V (&y)[kTile]) {
   const V sum1 = hn::Add(x[1], x[2]), difference1 = hn::Sub(x[1], x[2]), sum2 = hn::Add(x[3], x[4]),
           difference2 = hn::Sub(x[3], x[4]);
@@ -46,7 +46,7 @@ HWY_INLINE void output_line(const V (&x)[kPatch], V (&y)[kTile]) {
   y[3] = plus(hn::Add(difference1, x[5]), difference2, 8);
 }
 
-// `count` numbers from the i-th on; `whole`: as many as there are lanes.
+// Loads `count` numbers from the i-th on; `whole`: as many as there are lanes.
 template <WinogradInput kind, bool whole>
 HWY_INLINE V load_input(const void* input, std::int64_t i, std::int64_t count) {
   const D d;
@@ -61,7 +61,7 @@ HWY_INLINE V load_input(const void* input, std::int64_t i, std::int64_t count) {
     const float* from = static_cast<const float*>(input) + i;
     const V x = whole ? hn::LoadU(d, from) : hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count)), d, from);
     if constexpr (kind == WinogradInput::f32) return x;
-    // To the nearest, ties to even; NaN stays.
+    // Rounds to nearest, ties to even; NaN stays NaN.
     const auto bits = hn::BitCast(du, x), even = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
     const auto rounded = hn::Add(bits, hn::Add(even, hn::Set(du, 0x7FFFu)));
     const auto kept = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), hn::Or(bits, hn::Set(du, 0x400000u)), rounded);
@@ -69,7 +69,8 @@ HWY_INLINE V load_input(const void* input, std::int64_t i, std::int64_t count) {
   }
 }
 
-// A vector of channels of a patch. `inside`: all of the patch is within the image; `whole`: all lanes are channels.
+// Transforms one vector of channels of a patch. `inside`: the whole patch is within the image; `whole`: all lanes are
+// channels.
 template <WinogradInput kind, bool inside, bool whole>
 HWY_INLINE void transform_input(const WinogradPatch& patch, std::int64_t c) {
   const D d;
@@ -127,7 +128,7 @@ void transform_input(const WinogradPatch& patch) {
   }
 }
 
-// A vector of channels of a tile.
+// Transforms one vector of channels of a tile.
 template <bool whole>
 HWY_INLINE void transform_output(const WinogradTile& tile, std::int64_t c) {
   const D d;
@@ -172,7 +173,7 @@ void transform_output(const WinogradTile& tile) {
 using D64 = hn::ScalableTag<double>;
 using V64 = hn::Vec<D64>;
 
-// G x of three vectors.
+// Computes G x, three vectors to six.
 HWY_INLINE void weight_line(const V64 (&x)[3], V64 (&y)[kPatch]) {
   const D64 d;
   const auto scaled = [&](V64 v, double factor) HWY_ATTR { return hn::Mul(v, hn::Set(d, factor)); };
@@ -185,7 +186,7 @@ HWY_INLINE void weight_line(const V64 (&x)[3], V64 (&y)[kPatch]) {
   y[5] = x[2];
 }
 
-// G g Gᵀ of each window g.
+// Computes G g Gᵀ of each window g.
 void transform_weights(const WinogradWeights& weights) {
   const D64 d;
   const hn::Rebind<float, D64> d32;

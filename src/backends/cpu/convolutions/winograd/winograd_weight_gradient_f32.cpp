@@ -2,9 +2,9 @@
 // quarter of the multiplications of the product of windows. For windows of 3 × 3 of stride 1 over the last two axes; a
 // third axis before them may have any window of stride 1.
 //
-// A tile of all slices of a picture is a column. Its rows are the transforms of its slices, of X with the padding of
-// the third axis, of G with as many rows of zeros at the end: a tap of that axis multiplies G by rows of X that are so
-// much further on, whatever the column. Columns are taken in blocks, whose transforms stay in the third-level cache: 36
+// A column is one tile in all slices of an image. Its rows are the transforms of its slices: of X with the padding of
+// the third axis, of G followed by as many rows of zeros; a tap of that axis multiplies G by rows of X at a fixed
+// offset, the same for all columns. Columns are taken in blocks whose transforms stay in the third-level cache: 36
 // parts [rows][channels] of X and of G. Each thread then adds, for some outputs, the products of all parts to its sums.
 #include <algorithm>
 #include <vector>
@@ -26,7 +26,7 @@ constexpr std::int64_t kFewestRows = 32, kMostRows = 256;  // of a block
 constexpr std::int64_t kMostPanels = 4;                    // of outputs that a thread takes at a time
 constexpr std::int64_t kUnitsWanted = 8;
 
-// An odd number of cache lines, so that rows fall into different sets.
+// The distance between rows: an odd number of cache lines, so that rows fall into different sets.
 std::int64_t row_stride(std::int64_t channels) {
   return (ceil_divide(channels, CacheLine::kFloats) | 1) * CacheLine::kFloats;
 }
@@ -64,7 +64,7 @@ class WinogradWeightGradient final : public WeightGradient {
     float *g_parts = x_parts + kParts * x_part_floats(), *sums = g_parts + kParts * g_part_floats();
     for (std::int64_t first = 0; first < columns(); first += block_columns_) {
       const std::int64_t rows = std::min(block_columns_, columns() - first) * column_rows_;
-      // Rows of X behind the last column meet zeros, and must be numbers.
+      // Rows of X behind the last column are multiplied by zeros, so they must not be NaN or infinite.
       const std::int64_t behind = geometry_.axes[0].extent() - 1;
       context.parallel_for(rows + behind, 4, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
@@ -191,7 +191,7 @@ class WinogradWeightGradient final : public WeightGradient {
   const WinogradFunctions* functions_;
   const WinogradGradientFunctions* gradient_functions_;
   ChannelsLastGeometry geometry_;
-  std::int64_t inputs_, outputs_, x_stride_, g_stride_;  // floats from a row to the next one in a part
+  std::int64_t inputs_, outputs_, x_stride_, g_stride_;  // distance between rows of a part, in floats
   std::int64_t tile_rows_, tile_columns_;                // of a slice
   std::int64_t column_rows_;
   std::int64_t block_columns_ = 1, unit_outputs_ = 1;

@@ -1,5 +1,5 @@
-// The product of rows with constant weights that are mostly zero: Linear, MatMul and Gemm in float32, and Linear with
-// data and weights rounded to bfloat16 (ops/products/rounded_product.h), whose sums are float32 too.
+// Product of rows with constant weights that are mostly zero: Linear, MatMul and Gemm in float32, and Linear with data
+// and weights rounded to bfloat16 (ops/products/rounded_product.h), which also has float32 sums.
 #include <algorithm>
 #include <limits>
 
@@ -55,7 +55,7 @@ class SparseLinear final : public Kernel {
     const bool transposed = is_transposed(view);
     const WeightMatrix matrix = matrix_of(weights, transposed);
     SparseForm form = form_for(view);
-    if (form == SparseForm::dense) form = SparseForm::segments;  // asked for by a measurement
+    if (form == SparseForm::dense) form = SparseForm::segments;  // requested by a measurement
     where_ = find_weights(matrix, form, functions_.lanes);
     rows_ = rows_of(view);
     if (view.node().op == "tessera::Linear") activation_ = plan_activation(view);
@@ -69,7 +69,7 @@ class SparseLinear final : public Kernel {
     grain_ = std::max<std::int64_t>(1, kChunkFloats / floats_a_panel);
   }
 
-  // Data in whole segments, and a row of rounded data.
+  // A copy of the data in whole segments, and a row of rounded data.
   std::int64_t scratch_bytes() const override {
     return (needs_copy() ? rows_ * padded_inputs() * 4 : 0) + (bf16_ ? padded_inputs() * 2 : 0);
   }
@@ -100,7 +100,7 @@ class SparseLinear final : public Kernel {
     });
   }
 
-  // Data in whole segments, rounded where they are to be, as floats.
+  // Copies the data as floats in whole segments, rounded to bfloat16 if the layer rounds.
   const float* copy_data(KernelContext& context) const {
     auto* copy = reinterpret_cast<float*>(context.scratch());
     auto* rounded = reinterpret_cast<std::uint16_t*>(copy + rows_ * padded_inputs());

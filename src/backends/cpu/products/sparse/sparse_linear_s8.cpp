@@ -1,6 +1,6 @@
-// The product of 8-bit data with constant signed 8-bit weights of which whole blocks are zero: of each panel of outputs
-// only those groups of four inputs are stored that have a weight, and the data's bytes at these groups are brought
-// together before the panel is multiplied. Sums are exact, so results are those of the dense product.
+// Product of 8-bit data with constant int8 weights of which whole blocks are zero. For each panel of outputs only the
+// groups of four inputs with a nonzero weight are stored, and the data's bytes of these groups are gathered before the
+// panel is multiplied. Sums are exact, so results are equal to those of the dense product.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -21,11 +21,11 @@ using base::ceil_divide;
 
 constexpr std::int64_t kPanel = kS8Lanes;
 
-// Which groups of each panel have a weight that is not zero; at least one, so that there is a sum.
+// The groups of each panel that have a nonzero weight; at least one per panel, so that there is a sum.
 struct SparseGroups {
   std::int64_t inputs = 0, outputs = 0;
-  std::vector<std::int64_t> starts{0};  // of the panels' groups
-  std::vector<std::int32_t> places;     // of a group among those of a row
+  std::vector<std::int64_t> starts{0};  // index of each panel's first group
+  std::vector<std::int32_t> places;     // position of each group within a row
 
   std::int64_t panels() const { return ceil_divide(outputs, kPanel); }
   std::int64_t row_groups() const { return ceil_divide(inputs, kS8Group); }
@@ -100,7 +100,7 @@ class SparseLinearS8 final : public Kernel {
     grain_ = std::max<std::int64_t>(1, kChunkGroups / std::max<std::int64_t>(1, a_panel));
   }
 
-  // The data in whole groups; and for each panel, whoever multiplies it, the rows at its groups.
+  // The data in whole groups, and for each thread's panel the rows gathered at its groups.
   std::int64_t scratch_bytes() const override {
     return base::checked_add(copy_bytes(), base::checked_multiply(groups_.panels(), tile_bytes()));
   }
@@ -131,7 +131,7 @@ class SparseLinearS8 final : public Kernel {
     return base::round_up(std::min(rows_, multiplier_.tile_rows) * most_groups_ * kS8Group, 64);
   }
 
-  // Signed bytes become unsigned ones; the bytes added meet weights of zero.
+  // Converts signed bytes to unsigned ones; bytes that fill up a group meet zero weights.
   void copy(const std::uint8_t* x, std::uint8_t* to) const {
     const std::uint8_t flipped = signed_data_ ? 0x80 : 0;
     for (std::int64_t i = 0; i < rows_; ++i, x += groups_.inputs, to += row_bytes()) {
@@ -201,7 +201,7 @@ std::string reject_sparse_linear_s8(const ops::NodeView& view) {
   const Tensor* weights = view.constant(At::weights);
   if (weights == nullptr || weights->rank() != 2 || !weights->has_data() || weights->is_deferred())
     return "the weights are no constant matrix";
-  // A look at some of the weights, before all are counted.
+  // Samples some of the weights before all are counted.
   constexpr std::int64_t kSeen = 1024, kLeastWeights = 128 * 128;
   if (weights->elements() < kLeastWeights) return "few weights";
   const auto values = weights->values<std::int8_t>();
@@ -211,8 +211,8 @@ std::string reject_sparse_linear_s8(const ops::NodeView& view) {
   return 2 * zeros >= seen ? "" : "the weights are dense";
 }
 
-// Costs are counted in groups of a panel: a dense product reads its groups in a row, and multiplies many rows by tiles
-// where the machine has them; here a group is gathered for each row.
+// Costs are counted in groups of a panel: a dense product reads its groups contiguously, and multiplies many rows by
+// tiles if the machine has them; the sparse one gathers each group for each row.
 std::string avoid_sparse_linear_s8(const ops::NodeView& view) {
   const SparseGroups groups = find_groups(*view.constant(At::weights));
   const std::int64_t rows = rows_of(view);

@@ -1,4 +1,4 @@
-// Each panel is summed in registers, in an order that depends on the weights and the instruction set alone.
+// Each panel is summed in registers, in an order that depends only on the weights and the instruction set.
 #include "backends/cpu/products/sparse/sparse_panels.h"
 
 #include "backends/cpu/products/sparse/sparse_weights.h"
@@ -36,7 +36,7 @@ HWY_INLINE V load(const std::uint16_t* from) {
 #endif
 }
 
-// Sums of several rows, each in `chains` parts that do not wait for each other.
+// Sums of several rows, each in `chains` independent accumulators.
 template <int rows, int chains>
 struct Sums {
   V sum[rows][chains];
@@ -87,7 +87,7 @@ void blocks(const SparsePanel& panel) {
 
 #define TESSERA_SPARSE_IS_AVX512 (HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_ZEN4 || HWY_TARGET == HWY_AVX3_SPR)
 
-// Element i is that of the four floats at `group` that the lowest two bits of places[i] say.
+// Element i of the result is group[places[i] & 3].
 HWY_INLINE V select(const float* group, hn::Vec<U> places) {
 #if HWY_TARGET == HWY_AVX2
   return V{_mm256_permutevar_ps(_mm256_broadcast_ps(reinterpret_cast<const __m128*>(group)), places.raw)};
@@ -102,13 +102,13 @@ HWY_INLINE V select(const float* group, hn::Vec<U> places) {
 #endif
 }
 
-// The 32 floats of a segment, for looking up.
+// A segment of 32 floats, held for look-ups.
 struct Segment {
 #if HWY_TARGET == HWY_AVX2
   __m256 x[4];
   HWY_INLINE explicit Segment(const float* from)
       : x{_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8), _mm256_loadu_ps(from + 16), _mm256_loadu_ps(from + 24)} {}
-  // Element i is that of place bytes[i].
+  // Element i of the result is element bytes[i] of the segment.
   HWY_INLINE V at(const std::uint8_t* bytes) const {
     const __m256i places = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));
     const __m256 odd = _mm256_castsi256_ps(_mm256_slli_epi32(places, 28)),

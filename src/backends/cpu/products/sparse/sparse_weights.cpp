@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostLanes = 16;
 
-// For each input a bit a lane that is set where the weight is not zero. Outputs behind the last have none.
+// For each input one bit per lane (output), set if the weight is nonzero. Lanes behind the last output are zero.
 void panel_masks(const WeightMatrix& weights, std::int64_t first, int lanes, std::vector<std::uint16_t>& masks) {
   std::ranges::fill(masks, std::uint16_t{0});
   const int used = static_cast<int>(std::min<std::int64_t>(lanes, weights.outputs - first));
@@ -30,7 +30,7 @@ void panel_masks(const WeightMatrix& weights, std::int64_t first, int lanes, std
   }
 }
 
-// How many weights of a segment's masks each lane has.
+// The number of nonzero weights of each lane in a segment's masks.
 std::array<int, kMostLanes> lane_counts(const std::uint16_t* masks) {
   std::array<int, kMostLanes> counts{};
   for (std::int64_t k = 0; k < kSegment; ++k) {
@@ -49,7 +49,7 @@ SparseCounts count_sparse(const WeightMatrix& weights, int lanes) {
   SparseCounts counts;
   counts.weights = weights.inputs * weights.outputs;
   counts.two_of_four = true;
-  // Zeros up to whole segments.
+  // Padded with zeros to whole segments.
   std::vector<std::uint16_t> masks(static_cast<std::size_t>((weights.inputs + kSegment - 1) / kSegment * kSegment));
   for (std::int64_t first = 0; first < weights.outputs; first += lanes) {
     panel_masks(weights, first, lanes, masks);
@@ -69,14 +69,14 @@ SparseCounts count_sparse(const WeightMatrix& weights, int lanes) {
 
 namespace {
 
-// Times that forms take, in those of a vector of a dense float32 product.
+// Times of the forms, relative to that of one vector of a dense float32 product.
 struct FormTimes {
   double dense, block, look_up, two_of_four;
 };
 
 FormTimes form_times(bool few, int lanes, bool bf16) {
   if (!bf16) return {1, 1.35, lanes >= 16 ? (few ? 1.6 : 2.6) : 6, 0.7};
-  // Dense products of few rows are bound by half as many bytes; those of many use dot products of pairs.
+  // Dense bfloat16 products of few rows read half as many bytes; those of many rows use pairwise dot products.
   return {few ? 0.6 : 0.3, few ? 1.0 : 1.35, lanes >= 16 ? (few ? 1.4 : 2.6) : 6, 0.5};
 }
 
@@ -85,7 +85,7 @@ FormTimes form_times(bool few, int lanes, bool bf16) {
 SparseForm choose_form(const SparseCounts& counts, std::int64_t rows, int lanes, bool bf16) {
   constexpr std::int64_t kLeastWeights = 64 * 64;
   if (counts.weights < kLeastWeights) return SparseForm::dense;
-  // A dense product's vectors are read faster where all are in the cache, the more so for many rows.
+  // A dense product reads its vectors faster if all are in the cache, the more so with many rows.
   constexpr std::int64_t kCachedWeights = std::int64_t{1} << 18;
   const bool few = rows <= 2;
   const double share = counts.weights >= kCachedWeights ? 1 : few ? 0.6 : 0.3;
@@ -104,7 +104,7 @@ SparseForm choose_form(const SparseCounts& counts, std::int64_t rows, int lanes,
 
 namespace {
 
-// Adds the slots of a panel and their places.
+// Appends the slots of a panel and their positions.
 void add_segments(const std::vector<std::uint16_t>& masks, SparseWeights& where) {
   for (std::size_t begin = 0; begin < masks.size(); begin += static_cast<std::size_t>(kSegment)) {
     const int slots = std::ranges::max(lane_counts(masks.data() + begin));
@@ -122,7 +122,7 @@ void add_segments(const std::vector<std::uint16_t>& masks, SparseWeights& where)
   }
 }
 
-// Adds the words of a panel.
+// Appends the words of a panel.
 void add_words(const std::vector<std::uint16_t>& masks, SparseWeights& where) {
   for (std::size_t begin = 0; begin < masks.size(); begin += static_cast<std::size_t>(kSegment)) {
     for (int lane = 0; lane < where.lanes; ++lane) {

@@ -1,5 +1,5 @@
-// Constant weights of a product that are mostly zero: which form of them is fast, and where the others are. Weights are
-// cut into panels of as many outputs as a vector has elements, so that a vector is one input's weights of a panel.
+// Constant weights that are mostly zero: which storage form is fast, and where the nonzero weights are. Weights are cut
+// into panels of as many outputs as a vector has lanes, so that a vector holds the weights of one input in a panel.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ struct WeightMatrix {
 
 enum class SparseForm : std::uint8_t {
   dense,        // no form is expected to be faster than the dense product
-  blocks,       // vectors that are not all zero, and their inputs
-  two_of_four,  // of four inputs in a row, two weights of each output, and which
-  segments,     // of each segment of inputs in a row, the weights of each output that are not zero, and their inputs
+  blocks,       // stores vectors that are not all zero, and their inputs
+  two_of_four,  // stores two weights per output of every four consecutive inputs, and which
+  segments,     // stores per segment of inputs the nonzero weights of each output, and their inputs
 };
 
 struct SparseCounts {
@@ -34,34 +34,36 @@ struct SparseCounts {
 };
 
 SparseCounts count_sparse(const WeightMatrix& weights, int lanes);
-// What is expected to be the fastest for a product with so many rows; the figures behind it are in docs/sparsity.md.
-// `bf16`: of weights in bfloat16, beside a dense product in bfloat16.
+// Returns the form that is expected to be the fastest for a product with `rows` rows; docs/sparsity.md has the
+// measurements. `bf16`: weights in bfloat16, compared with a dense bfloat16 product.
 SparseForm choose_form(const SparseCounts& counts, std::int64_t rows, int lanes, bool bf16 = false);
 
-// Where the weights of a form are. The values are apart, in one array of `floats`; those of panel i begin at
+// Positions of the weights in a form. The values are in a separate array of `floats`; those of panel i begin at
 // value_starts[i].
 struct SparseWeights {
   SparseForm form = SparseForm::dense;
   std::int64_t inputs = 0, outputs = 0, floats = 0;
   int lanes = 0;
   std::vector<std::int64_t> value_starts;
-  // blocks: the inputs of panel i's vectors are places[place_starts[i]] up to place_starts[i + 1].
+  // blocks: the inputs of panel i's vectors are places[place_starts[i]] to places[place_starts[i + 1] - 1].
   std::vector<std::int64_t> place_starts;
   std::vector<std::uint32_t> places;
-  // two_of_four: of eight groups, a word a lane; bits 4 g to 4 g + 3 are the two places within group g.
+  // two_of_four: one word per lane for eight groups of four inputs; bits 4 g to 4 g + 3 are the two positions within
+  // group g.
   std::vector<std::uint32_t> words;
-  // segments: how many vectors each segment of each panel has, and the places within the segment, a byte a lane.
+  // segments: the number of vectors of each segment of each panel, and the positions within the segment, one byte per
+  // lane.
   std::vector<std::uint8_t> slots, bytes;
   std::vector<std::int64_t> byte_starts;  // of each panel
 
   std::int64_t panels() const { return (outputs + lanes - 1) / lanes; }
 };
 
-// Inputs of a segment, and of a word of two_of_four (eight groups of four).
+// The inputs of a segment, and of a word of two_of_four (eight groups of four).
 inline constexpr std::int64_t kSegment = 32;
 
 SparseWeights find_weights(const WeightMatrix& weights, SparseForm form, int lanes);
-// Writes the values in the order of the form.
+// Writes the weights' values in the order of the form.
 void pack_values(const WeightMatrix& weights, const SparseWeights& where, float* to);
 
 }  // namespace tessera::backends::cpu

@@ -24,13 +24,13 @@ using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 constexpr int kRows = HWY_TARGET == HWY_AVX3 ? 12 : 4, kVectors = HWY_TARGET == HWY_SCALAR ? 4 : 2;
 
-// Where sums lie between parts of the depth.
+// The address of the partial sums, kept between parts of the depth.
 float* partial_sums(const Product& product, std::int64_t row, std::int64_t column) {
   return product.partial + column / Product::kColumns * Product::kColumns * product.tile_rows +
          row * Product::kColumns + column % Product::kColumns;
 }
 
-// A vector of sums to its place, of which the first `count` lanes are columns.
+// Finishes and stores a vector of sums. `whole`: all lanes are columns, otherwise the first `count`.
 template <bool whole>
 HWY_INLINE void store(const Product& product, V value, std::int64_t at, std::int64_t count) {
   const D d;
@@ -51,7 +51,7 @@ HWY_INLINE void store(const Product& product, V value, std::int64_t at, std::int
   else std::copy_n(lanes, count, static_cast<float*>(product.c) + at);
 }
 
-// Sums of rows × vectors to their places. Out of line so that the inner loop keeps its registers to itself.
+// Finishes and stores a tile of rows × vectors. Not inlined, so that the inner loop keeps all registers.
 HWY_NOINLINE void store_tile(const Product& product, const float* sums, std::int64_t first, std::int64_t rows,
                              std::int64_t vectors, std::int64_t column) {
   const D d;
@@ -64,7 +64,7 @@ HWY_NOINLINE void store_tile(const Product& product, const float* sums, std::int
   }
 }
 
-// The rows of A in floats, one behind the other: widened once for all panels.
+// The rows of A, contiguous and widened to float32 once for all panels.
 struct Rows {
   const float* data;
   std::int64_t length;
@@ -83,7 +83,7 @@ struct Rows {
   }
 };
 
-// sum += A B over a group of each row: a pair of numbers, at `k` of the row, the odd one first.
+// sum += A B for one group of each row: a pair of bfloat16 numbers at `k` of the row, the odd one first.
 template <int rows, int vectors>
 HWY_INLINE void add_products(const float* const (&row)[rows], std::int64_t k, const std::uint16_t* right,
                              V (&sum)[rows][vectors]) {
@@ -104,7 +104,8 @@ HWY_INLINE void add_products(const float* const (&row)[rows], std::int64_t k, co
   }
 }
 
-// Some rows from `first` on times some vectors of a panel that is `width` wide; `right` points at the first of them.
+// Multiplies some rows, from `first` on, by some vectors of a panel with `width` columns; `right` points at the first
+// of these vectors.
 template <int rows, int vectors>
 void multiply_tile(const Product& product, const Rows& left, std::int64_t first, const std::uint16_t* right,
                    std::int64_t width, std::int64_t column) {
@@ -122,7 +123,7 @@ void multiply_tile(const Product& product, const Rows& left, std::int64_t first,
   for (int i = 0; i < rows; ++i) row[i] = left.data + (first + i) * left.length;
   const std::int64_t step = width * Product::kGroup;
   std::int64_t k = 0;
-  // Two groups at a time, since pointers to twelve rows do not quite fit the registers.
+  // Takes two groups per iteration, since pointers to twelve rows do not quite fit the registers.
   for (; k + Product::kGroup < left.length; k += 2 * Product::kGroup, right += 2 * step) {
     add_products<rows, vectors>(row, k, right, sum);
     add_products<rows, vectors>(row, k + Product::kGroup, right + step, sum);
@@ -160,7 +161,7 @@ void multiply_widened(const Product& product) {
     std::int64_t lane = 0;
     for (; lane + kVectors * kLanes <= width; lane += kVectors * kLanes)
       multiply_rows<kRows, kVectors>(product, left, 0, part + lane * Product::kGroup, width, column + lane);
-    // The last panel may be one vector wide.
+    // The last panel may have a single vector.
     for (; lane < width; lane += kLanes)
       multiply_rows<kRows, 1>(product, left, 0, part + lane * Product::kGroup, width, column + lane);
     right += product.panel_groups * width * Product::kGroup;

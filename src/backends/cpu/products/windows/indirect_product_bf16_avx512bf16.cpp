@@ -10,16 +10,16 @@ namespace tessera::backends::cpu {
 namespace {
 
 using Product = IndirectProductBf16;
-constexpr std::int64_t kDeepGroups = 64;  // of products of fewer, what follows a tile begins before it ends
+constexpr std::int64_t kDeepGroups = 64;  // with fewer, the next tile's data is prefetched earlier
 
-// Where the weights of a tile's vectors lie: two in a panel, the last maybe with one alone.
+// The addresses of the weights of a tile's vectors: two vectors per panel, maybe one in the last.
 template <int vectors, int panels>
 struct Weights {
   static constexpr int kWidth[2] = {panels == 2 ? 2 : vectors, vectors - 2};  // of each panel
 
   const std::uint16_t* at[panels];
 
-  // Vector j of the s-th group from here on.
+  // Vector j of group s, counted from the current group.
   inline __m512bh load(int s, int j) const {
     return (__m512bh)_mm512_loadu_si512(at[j / 2] + (s * kWidth[j / 2] + j % 2) * 32);
   }
@@ -29,8 +29,8 @@ struct Weights {
   }
 };
 
-// sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit
-// the registers.
+// sum += A B over the groups [k, k + depth) of each row; takes two groups per iteration, since pointers to twelve rows
+// do not quite fit the registers.
 template <int rows, int vectors, int panels, int depth>
 inline void add_products(const std::uint16_t* const (&row)[rows], std::int64_t k, Weights<vectors, panels>& right,
                          __m512 (&sum)[rows][vectors]) {
@@ -54,7 +54,7 @@ inline void add_products(const std::uint16_t* const (&row)[rows], std::int64_t k
   right.advance(depth);
 }
 
-// Weights of later products on their way to the second-level cache.
+// Prefetches weights of later products into the second-level cache.
 struct Ahead {
   const std::byte *next, *last;
 
@@ -65,7 +65,7 @@ struct Ahead {
   }
 };
 
-// What a tile's sums are added to and where they go, on the way to the first-level cache while they are computed.
+// Prefetches the addend and result of a tile into the first-level cache while its sums are computed.
 inline void fetch_rows(const Product& product, std::int64_t first_row, int rows, std::int64_t column) {
   const auto fetch = [&](const void* matrix, bool rounded) {
     const std::int64_t bytes = rounded ? 2 : 4;
@@ -79,7 +79,7 @@ inline void fetch_rows(const Product& product, std::int64_t first_row, int rows,
   fetch(product.c, product.rounded_c);
 }
 
-// Rows of the product from first_row on.
+// Multiplies `rows` rows of the product, from first_row on.
 template <int rows, int vectors, int panels>
 void multiply_tile(const Product& product, std::int64_t first_row, Weights<vectors, panels> right, std::int64_t column,
                    Ahead& weights) {
@@ -120,8 +120,8 @@ void multiply_tile(const Product& product, std::int64_t first_row, Weights<vecto
   store_tile(product, sum, first_row, column, product.columns - column);
 }
 
-// Two panels, the second with a single vector, which by itself would be multiplied at the speed of loads: of all rows,
-// or of half of them and then the others.
+// Multiplies by two panels of which the second has a single vector, which on its own would be limited by loads: all
+// rows at once, or one half of them after the other.
 template <int rows>
 void multiply_three(const Product& product, const Weights<3, 2>& right, std::int64_t column, Ahead& ahead) {
   constexpr int kMostRows = 8;  // whose sums fit the registers
@@ -148,7 +148,7 @@ void multiply_any(const Product& product) {
   for (std::int64_t column = 0; column < product.columns;) {
     const std::int64_t left_over = product.columns - column;
     const std::uint16_t* whole = right + skipped * Product::kColumns;
-    if constexpr (rows <= kFewRows) {  // two panels at a time, for enough sums that do not wait for each other
+    if constexpr (rows <= kFewRows) {  // two panels at a time, for enough independent sums
       if (left_over > 2 * Product::kColumns - Product::kLanes) {
         multiply_tile<rows>(product, 0, Weights<4, 2>{{whole, whole + panel}}, column, ahead);
         column += 2 * Product::kColumns;

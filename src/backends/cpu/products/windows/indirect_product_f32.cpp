@@ -16,8 +16,8 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 
-// Accumulators, vectors of B for kTogether numbers of a row and a broadcast fit the vector registers. Pointers to
-// twelve rows do not quite fit the others: kTogether halves how often they are fetched.
+// Tile sizes: accumulators, vectors of B for kTogether numbers of a row and a broadcast fit the vector registers.
+// Pointers to twelve rows do not quite fit the general ones: kTogether halves how often they are reloaded.
 #if HWY_TARGET == HWY_SCALAR
 constexpr int kRows = 3, kVectors = 4, kTogether = 1;
 constexpr const char* kName = "scalar";
@@ -30,8 +30,8 @@ constexpr const char* kName = "avx2";
 #endif
 constexpr std::int64_t kColumns = kVectors * kLanes;
 
-// Where the last columns fill no more than half a vector: with 512 bits, of which some processors compute half at a
-// time, half the work.
+// Whether the last columns may use half a vector if they fill no more: with 512 bits, of which some processors compute
+// half at a time, this halves the work.
 #if HWY_TARGET == HWY_AVX3
 constexpr bool kHasHalves = true;
 using DHalf = hn::Half<D>;
@@ -41,7 +41,7 @@ using DHalf = D;
 #endif
 using VHalf = hn::Vec<DHalf>;
 
-// What happens to a vector of sums, of `column` and those behind it.
+// Applies the epilogue to a vector of sums, of `column` and the columns behind it.
 template <class DX>
 struct Epilogue {
   using VX = hn::Vec<DX>;
@@ -54,7 +54,7 @@ struct Epilogue {
         low(hn::Set(d, product.low)),
         high(hn::Set(d, product.high)) {}
 
-  // NaN stays NaN: where one operand is NaN, x86 gives the second.
+  // NaN stays NaN: if one operand is NaN, x86's min and max return the second.
   HWY_INLINE VX clamp(VX x) const {
 #if HWY_TARGET == HWY_SCALAR
     x = hn::IfThenElse(hn::Lt(x, low), low, x);
@@ -111,7 +111,7 @@ HWY_INLINE void add_products(const float* const (&row)[rows], std::int64_t k, co
   }
 }
 
-// Whole vectors of columns, and half a one where `half`; `fetches`: product.next is not null.
+// Multiplies by whole vectors of columns, the last one a half vector if `half`. `fetches`: product.next is not null.
 template <int rows, int vectors, bool half, bool fetches = false>
 void multiply_tile(const IndirectProduct& product, const float* right, std::int64_t first_column) {
   const D d;

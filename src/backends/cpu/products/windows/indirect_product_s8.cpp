@@ -11,7 +11,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// By unsigned words, so that arithmetic wraps.
+// Computes in unsigned words, so that arithmetic wraps.
 std::int32_t shifted_sum(std::int32_t sum, std::int32_t window_sum, std::int32_t shift) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) +
                                    static_cast<std::uint32_t>(window_sum) * static_cast<std::uint32_t>(shift));
@@ -33,10 +33,10 @@ void store_s8_sums(const IndirectProductS8& product, const std::int32_t* sums, s
                                    : shifted_sum(sums[j], product.window_sums[i], product.shift[first_column + j]);
       const float value = static_cast<float>(sum) * product.factor[first_column + j] + product.offset[first_column + j];
       if (product.real != nullptr) {
-        // NaN (of a NaN scale) stays.
+        // NaN (from a NaN scale) stays NaN.
         product.real[at + j] = value < product.low ? product.low : value > product.high ? product.high : value;
       } else {
-        // NaN becomes the low end.
+        // NaN becomes the lower bound.
         const float bounded = value > product.low ? std::min(value, product.high) : product.low;
         float q = std::nearbyint(bounded);
         std::int32_t zero = product.zero;

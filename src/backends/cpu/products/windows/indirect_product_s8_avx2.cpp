@@ -1,6 +1,6 @@
-// Compiled with AVX2 and FMA. The 8-bit multiply-add of AVX2 saturates: it serves where weights are such that it
-// cannot. Otherwise bytes are widened first, those with an even place in their group apart from those with an odd one,
-// so that no sums across lanes are needed.
+// Compiled with AVX2 and FMA. The 8-bit multiply-add of AVX2 saturates, so it is used only for weights with which it
+// cannot (s8_pairs_fit). Otherwise bytes are first widened to 16 bits, the even ones of each group separately from the
+// odd ones, so that no sums across lanes are needed.
 #include "backends/cpu/products/windows/indirect_product_s8.h"
 
 #if defined(__AVX2__)
@@ -9,9 +9,9 @@
 namespace tessera::backends::cpu {
 namespace {
 
-constexpr std::int64_t kTileRowsAvx2 = 4;  // whose sums of sixteen columns stay in registers
+constexpr std::int64_t kTileRowsAvx2 = 4;  // their sums of sixteen columns stay in registers
 
-// sum += one group of each row times that of sixteen columns.
+// sum += one group of each row times the group of sixteen columns.
 template <bool pairs_fit, int rows>
 inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t at, const std::int8_t* right,
                          __m256i (&sum)[rows][2]) {
@@ -46,8 +46,8 @@ inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t at
   }
 }
 
-// Rows from `first` on times sixteen columns, from `column` of all on, of a panel that is `width` wide; `right` points
-// at the first of them.
+// Multiplies rows, from `first` on, by sixteen columns, from `column` of the whole on, of a panel with `width` columns;
+// `right` points at the first of these columns.
 template <bool pairs_fit, int rows>
 void multiply_tile(const IndirectProductS8& product, std::int64_t first, const std::int8_t* right, std::int64_t width,
                    std::int64_t column, std::int32_t* partial) {

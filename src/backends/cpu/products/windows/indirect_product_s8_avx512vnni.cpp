@@ -7,8 +7,8 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit
-// the registers. What the loop around them costs takes turns of the ports that multiply: it does four at a time.
+// sum += A B over the groups [k, k + depth) of each row; takes two groups per iteration, since pointers to twelve rows
+// do not quite fit the registers. Four at a time if possible: loop overhead competes for the ports that multiply.
 template <int rows, int vectors, int depth>
 inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t k, const std::int8_t* right,
                          __m512i (&sum)[rows][vectors]) {
@@ -31,7 +31,7 @@ inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t k,
   }
 }
 
-// Weights of later products on their way to the second-level cache.
+// Prefetches weights of later products into the second-level cache.
 struct Ahead {
   const std::int8_t *next, *last;
 

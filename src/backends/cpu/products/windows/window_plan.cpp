@@ -8,15 +8,16 @@ namespace {
 using base::ceil_divide;
 using base::round_up;
 
-// Channels from pixel to pixel that data should have where products read it (spread_row). Where data must be copied for
-// that alone, only `outputs` enough are worth it.
+// The number of channels from pixel to pixel that data should have for products (spread_row). If data would be copied
+// for that alone, it is worth it only with enough outputs.
 std::int64_t spread_channels(std::int64_t channels, std::int64_t groups, std::int64_t element_bytes, bool copied_anyway,
                              std::int64_t outputs) {
   if (groups != 1 || (!copied_anyway && outputs < kManyColumns)) return channels * groups;
   return spread_row(channels, element_bytes);
 }
 
-// Channels of a group in whole groups of neighbours, where pixels of one group of channels can be filled up.
+// Channels of a group, rounded up to whole groups of neighbours if there is one group of channels, whose pixels can be
+// padded.
 std::int64_t filled_inputs(const WindowLayer& layer, const WindowFormat& format) {
   return layer.groups == 1 ? round_up(layer.inputs, format.group) : layer.inputs;
 }
@@ -68,14 +69,15 @@ struct TapOutputs {
 };
 
 TapOutputs outputs_reading(const ops::WindowAxis& axis, std::int64_t tap) {
-  // Positions rise by a stride from output to output.
+  // The position under a tap rises by a stride from output to output.
   const std::int64_t start = tap * axis.dilation - axis.pad_begin;
   const std::int64_t first = start >= 0 ? 0 : ceil_divide(-start, axis.stride);
   const std::int64_t end = start >= axis.input ? 0 : ceil_divide(axis.input - start, axis.stride);
   return {first, std::max(first, std::min(axis.output, end))};
 }
 
-// The rows of the tiles [first, end) of a line of `output` rows cut into `tiles`, each counted as `fewest` at least.
+// The rows of the tiles [first, end) of a line of `output` rows that is cut into `tiles` tiles; each counts at least
+// `fewest`.
 std::int64_t rows_of_tiles(std::int64_t output, std::int64_t tiles, std::int64_t first, std::int64_t end,
                            std::int64_t fewest) {
   const std::int64_t rows = output * end / tiles - output * first / tiles, low = output / tiles;
@@ -94,7 +96,7 @@ WindowLayer linear_layer(Shape x, const Shape& weights, bool transposed) {
 }
 
 WindowTiles::WindowTiles(const ChannelsLastGeometry& geometry) {
-  constexpr std::int64_t kMostPadding = 2;  // times the line; copies of more would cost memory without bound
+  constexpr std::int64_t kMostPadding = 2;  // times the line; copies with more padding could take unbounded memory
   if (is_pointwise(geometry)) return;
   const ops::WindowAxis& line = geometry.axes[2];
   left = line.pad_begin;
@@ -153,10 +155,10 @@ WindowPlan plan_windows(const WindowLayer& layer, const WindowFormat& format, co
 }
 
 std::int64_t tiles_of_line(const ops::WindowAxis& line, std::int64_t tile_rows) {
-  constexpr std::int64_t kFewestRows = 4;    // fewer take as long
-  constexpr double kTile = 1, kGain = 0.95;  // a tile takes as long as so many rows more; less work than this share
-  constexpr std::int64_t kMostTried = 256;   // numbers of tiles, which are spaced evenly where there are more
-  // What the tiles compute is at least what the taps read, so that little padding leaves nothing to gain.
+  constexpr std::int64_t kFewestRows = 4;    // tiles with fewer take as long
+  constexpr double kTile = 1, kGain = 0.95;  // a tile costs as much as so many rows more; worth it below this share
+  constexpr std::int64_t kMostTried = 256;   // numbers of tiles to try, evenly spaced if there are more
+  // Tiles compute at least what the taps read: with little padding there is nothing to gain.
   if (line.kernel == 1 || (line.pad_begin == 0 && line.pad_end == 0) || share_inside(line) > kGain) return 0;
   double least = kGain * static_cast<double>(line.output * line.kernel) * (1 + kTile / static_cast<double>(tile_rows));
   std::int64_t best = 0;
@@ -164,7 +166,7 @@ std::int64_t tiles_of_line(const ops::WindowAxis& line, std::int64_t tile_rows) 
                      last = std::min(most, 2 * fewest + 1);
   const std::int64_t step = ceil_divide(last - fewest + 1, kMostTried);
   for (std::int64_t tiles = fewest; tiles <= last; tiles += step) {
-    // The tile that an output is in.
+    // The tile that contains an output.
     const auto tile_of = [&](std::int64_t output) { return ceil_divide((output + 1) * tiles, line.output) - 1; };
     double work = 0;
     for (std::int64_t k = 0; k < line.kernel; ++k) {

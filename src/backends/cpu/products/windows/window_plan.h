@@ -1,6 +1,6 @@
-// How a layer becomes an indirect product of its windows (indirect_product_f32.h): what its data is copied to before,
-// the segments of a window, where their weights lie, and how the product is split. A convolution's windows are those of
-// its kernel, a matrix's are its rows.
+// The plan by which a layer becomes an indirect product of its windows (indirect_product_f32.h): the copy of its data,
+// if any, the segments of a window, the layout of the weights, and the split of the product. A convolution's windows
+// are those of its kernel, a matrix's windows are its rows.
 #pragma once
 
 #include <algorithm>
@@ -15,20 +15,20 @@
 
 namespace tessera::backends::cpu {
 
-// Distances between the weights of neighbouring outputs, input channels of a group, and taps, as a layer lays them out.
+// Distances between the weights of neighbouring outputs, input channels of a group, and taps, in the layer's layout.
 struct WeightStrides {
   std::int64_t output = 0, channel = 0, tap = 0;
 };
 
-// Which positions of a larger result [N, depth, rows, columns, channels] those of a layer are: first, first + step, …
-// of each axis, which has `size` of them.
+// The positions of a larger result [N, depth, rows, columns, channels] that a layer computes: first, first + step, …
+// along each axis of the larger result, which has `size` positions.
 struct ResultPlaces {
   struct Axis {
     std::int64_t first = 0, step = 1, size = 1;
   };
   std::array<Axis, 3> axes;
 
-  // The position in the larger result of what the layer computes at `row`.
+  // The position in the larger result of the layer's row `row`.
   std::int64_t position(const ChannelsLastGeometry& geometry, std::int64_t row) const {
     std::int64_t rest = row / geometry.axes[2].output, at[3] = {0, 0, row % geometry.axes[2].output};
     at[1] = rest % geometry.axes[1].output;
@@ -40,13 +40,13 @@ struct ResultPlaces {
   }
 };
 
-// A layer with weights that are constants or computed.
+// A layer as windows times weights, which are constants or computed.
 struct WindowLayer {
   ChannelsLastGeometry geometry;
   std::int64_t groups = 1, inputs = 0, outputs = 0;  // channels of a group
   WeightStrides strides;
-  // Where the layer is (a phase of) a transposed convolution, in bfloat16 alone: which of the taps that weights
-  // [inputs, outputs, weight_taps] have are those of the window, in its order; and where the results go.
+  // For (a phase of) a transposed convolution, in bfloat16 only: the taps of the window in its order, as indices into
+  // the weights [inputs, outputs, weight_taps]; and the positions of the results.
   std::vector<std::int64_t> tap_order;
   std::int64_t weight_taps = 0;
   std::optional<ResultPlaces> places;
@@ -54,25 +54,24 @@ struct WindowLayer {
   std::int64_t rows() const { return geometry.batch * geometry.outputs(); }
 };
 
-// A product of a matrix of the shape `x` with weights [inputs, outputs], or [outputs, inputs] when `transposed`.
+// The product of a matrix of shape `x` with weights [inputs, outputs], or [outputs, inputs] if `transposed`.
 WindowLayer linear_layer(Shape x, const Shape& weights, bool transposed);
 
-// Input channels whose weights are turned around at a time: what is written stays in the first-level cache.
+// Input channels whose weights are transposed at a time: what is written stays in the first-level cache.
 inline constexpr std::int64_t kPackedTogether = 16;
 
-// How tile registers (tile_product.h) should meet windows: rows of A evenly spaced, so that they are read where they
-// lie.
+// The form in which tile registers (tile_product.h) read windows: rows of A evenly spaced, so that they need no copy.
 struct WindowTiles {
   bool pads_lines = false;  // data is copied with the padding at both ends of each line
-  // Rows of each of two tiles; where the outputs of a line are a multiple, no tile takes from two lines.
+  // Rows of each of two tiles; if they divide the outputs of a line, no tile crosses lines.
   std::int64_t half_rows = kTileRows;
   std::int64_t left = 0, right = 0;  // pixels of padding
 
   WindowTiles() = default;
   explicit WindowTiles(const ChannelsLastGeometry& geometry);
 
-  // Whether, in the copy, the rows of a tile are evenly spaced pixels of one line, or of the picture where windows are
-  // its pixels.
+  // Whether the rows of a tile are evenly spaced pixels, in the copy, of one line, or of the image if windows are its
+  // pixels.
   bool evenly(const ChannelsLastGeometry& geometry) const;
   // The geometry of the copy.
   ChannelsLastGeometry of_copy(ChannelsLastGeometry geometry) const;
@@ -81,11 +80,11 @@ struct WindowTiles {
   bool reaches_over_edges_ = false;
 };
 
-// Where the weights of a segment's elements lie. By tile registers its last step of 64 bytes begins early enough to end
-// with the segment (tile_product.h): what it reads again meets weights of zero.
+// The layout of a segment's weights. With tile registers its last step of 64 bytes begins early enough to end with the
+// segment (tile_product.h): elements that it reads a second time meet zero weights.
 struct SegmentWeights {
   std::int64_t whole = 0;   // elements before the last step
-  std::int64_t length = 0;  // with the zeros between
+  std::int64_t length = 0;  // including the zeros between
   bool overlaps = false;
 
   SegmentWeights() = default;
@@ -95,61 +94,60 @@ struct SegmentWeights {
   }
 };
 
-// What the elements of a product and the loops for them decide in a plan.
+// Properties of an element type and its microkernels that a plan depends on.
 struct WindowFormat {
   std::int64_t element_bytes;
-  std::int64_t group;         // neighbours that are multiplied together; segments are filled up to whole groups
+  std::int64_t group;         // neighbours multiplied together; segments are padded to whole groups
   std::int64_t columns;       // of a panel
-  std::int64_t few_channels;  // from so many on, a window's taps stay single (WindowSegments)
-  // Elements of a segment times vectors of outputs that vectors multiply in the time that tile registers take to copy
-  // the segment.
+  std::int64_t few_channels;  // with so many or more, each tap of a window is a segment (WindowSegments)
+  // Elements of a segment times vectors of outputs that vectors multiply in the time that copying the segment for tile
+  // registers takes.
   std::int64_t copied_for;
-  double chunk_operations, tile_chunk_operations;  // worth a chunk, by vectors and by tile registers
+  double chunk_operations, tile_chunk_operations;  // operations worth a chunk, by vectors and by tile registers
   bool rows_of_small_weights;                      // ProductSplit
 };
 
-// What a plan needs to know of the multiplier (MultiplierBf16, MultiplierS8).
+// Properties of the multiplier (MultiplierBf16, MultiplierS8) that a plan depends on.
 struct WindowMultiplier {
-  bool tiles;  // by tile registers
+  bool tiles;  // whether it uses tile registers
   std::int64_t tile_rows, depth_step;
 };
 
-// The rows to choose a multiplier for: those of the layer, or 0 where vectors multiply before tile registers have
-// gathered their rows from short pieces.
+// The number of rows to choose a multiplier for: the layer's, or 0 if vectors multiply faster than tile registers can
+// gather their rows from short segments.
 std::int64_t rows_for_multiplier(const WindowLayer& layer, const WindowFormat& format);
 
 struct WindowPlan {
   WindowLayer layer;              // as given
-  WindowTiles tiles;              // how data is copied for tile registers
-  std::int64_t inputs = 0;        // channels of a group as the product reads them: in whole groups
-  ChannelsLastGeometry geometry;  // of data as the product reads it
+  WindowTiles tiles;              // the copy of the data for tile registers
+  std::int64_t inputs = 0;        // channels of a group in the product: in whole groups of neighbours
+  ChannelsLastGeometry geometry;  // of the data that the product reads
   WindowSegments segments;
   std::int64_t padded = 0;  // elements of a segment, in whole groups
   SegmentWeights segment;   // where the weights of a segment lie
   std::int64_t tile_rows = 0;
-  bool spaced = false;     // rows of tiles are read where they lie, a constant distance apart
-  std::int64_t depth = 0;  // elements of a row, with the zeros in its segments
+  bool spaced = false;     // rows of tiles are read in place, evenly spaced
+  std::int64_t depth = 0;  // elements of a row, including zeros in its segments
   ProductSplit split;
 
-  // Whether pixels lie further apart than in the data as given.
+  // Whether pixels lie further apart than in the layer's data.
   bool spreads() const { return geometry.channels != layer.groups * layer.inputs; }
-  // Pixels of a line as given.
+  // The pixels of a line in the layer's data.
   std::int64_t given_width() const { return layer.geometry.axes[2].input; }
   std::int64_t data_elements() const;
-  // Where the segments of windows lie.
+  // The pointers to the segments of windows.
   template <typename T>
   WindowPointers<T> pointers() const {
     return WindowPointers<T>(geometry, segments, inputs, padded, tile_rows);
   }
 };
 
-// `converts`: data is copied anyway, to elements of another type.
+// `converts`: data is copied anyway, to another element type.
 WindowPlan plan_windows(const WindowLayer& layer, const WindowFormat& format, const WindowMultiplier& multiplier,
                         bool converts);
 
-// Into how many tiles a line of outputs should be cut so that most taps of the windows in a tile lie in the padding
-// together, which costs nothing then (WindowPointers, skips_padding); 0 where tiles that cross from line to line take
-// as long.
+// The number of tiles that a line of outputs should be cut into so that most taps in the padding are so for all windows
+// of a tile, which skips them (WindowPointers, skips_padding); 0 if tiles that cross lines take as long.
 std::int64_t tiles_of_line(const ops::WindowAxis& line, std::int64_t tile_rows);
 
 // The share of the taps of an axis, over all of its outputs, that read the input.

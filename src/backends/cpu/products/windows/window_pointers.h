@@ -1,5 +1,5 @@
-// Where the segments lie that the rows of an indirect product (indirect_product_f32.h) consist of, when its rows are
-// windows: pointers into the data, and for what reaches over the edge of a line, copies with padding.
+// The segments of the rows of an indirect product (indirect_product_f32.h) whose rows are windows: pointers into the
+// data, and for windows that reach over the edge of a line, pointers to copies with padding.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace tessera::backends::cpu {
 
-// A window as segments of equal length: its single taps, or where these are short and lie side by side, its lines.
+// A window as segments of equal length: its taps or, if these are short and contiguous, its lines.
 struct WindowSegments {
   bool whole_lines = false;
   std::int64_t count = 0, length = 0;  // length in elements
@@ -18,7 +18,7 @@ struct WindowSegments {
   static constexpr std::int64_t kFewChannels = 32;  // the loop over a segment should be long
 
   WindowSegments() = default;
-  // `channels`: of a group. Of `few_channels` or more taps stay single.
+  // `channels`: of a group. With `few_channels` or more, each tap is a segment.
   WindowSegments(const ChannelsLastGeometry& geometry, std::int64_t channels, std::int64_t groups,
                  std::int64_t few_channels = kFewChannels) {
     const ops::WindowAxis& line = geometry.axes[2];
@@ -28,13 +28,13 @@ struct WindowSegments {
   }
 };
 
-// Finds the segments of windows in data [N, spatial..., C]. Those that reach over the edge of a line, and all of them
-// where products read more elements than a segment has, are copied with `padding` around.
+// Finds the segments of windows in data [N, spatial..., C]. Segments that reach over the edge of a line are copied with
+// `padding` around them; all segments are, if products read more elements than a segment has.
 template <typename T>
 class WindowPointers {
  public:
-  // `rows`: most windows at once, and the distance of their segments in the result. `skips_padding`: of a segment that
-  // is padding for all windows of a call the first pointer is null.
+  // `rows`: the most windows per call, and the distance between segments in the result. `skips_padding`: if a segment
+  // is padding for all windows of a call, its first pointer is null.
   WindowPointers(const ChannelsLastGeometry& geometry, const WindowSegments& segments, std::int64_t group_channels,
                  std::int64_t padded_length, std::int64_t rows, bool skips_padding = false)
       : geometry_(geometry),
@@ -46,22 +46,22 @@ class WindowPointers {
     pointwise_ = is_pointwise(geometry);
   }
 
-  // Where the windows of `count` outputs from `row` on lie, [segment][rows]; valid until the next call in this thread.
-  // `x` is the first channel of the group; `padding` has padded_length elements.
+  // Pointers to the segments of `count` windows, from output `row` on, as [segment][rows]; valid until the next call in
+  // this thread. `x` is the first channel of the group; `padding` has padded_length elements.
   const T* const* at(const T* x, std::int64_t row, std::int64_t count, const T* padding) const {
     if (reads_pixels()) return pixels(x + row * geometry_.channels, count);
     const std::int64_t line_elements = geometry_.axes[2].input * geometry_.channels;
     return windows([&](std::int64_t line) { return x + line * line_elements; }, row, count, padding);
   }
-  // The same of one picture, whose lines hold the group's first channel at their beginning.
+  // As above, for one image whose lines begin with the group's first channel.
   const T* const* at(const PictureLines<const T>& x, std::int64_t row, std::int64_t count, const T* padding) const {
     const std::int64_t width = geometry_.axes[2].output;
     if (reads_pixels()) return pixels(x.at(row / width) + row % width * geometry_.channels, count);
     return windows([&](std::int64_t line) { return x.at(line); }, row, count, padding);
   }
 
-  // The same for tile registers where WindowTiles says that rows are evenly spaced; `half_rows` windows a tile.
-  // Segments are not copied.
+  // Runs of evenly spaced rows for tile registers, if WindowTiles says that rows are evenly spaced; `half_rows` windows
+  // per tile. Segments are not copied.
   const TileRun* spaced_at(const T* x, std::int64_t row, std::int64_t half_rows, const T* padding) const {
     if (pointwise_) return spaced_pixels(x + row * geometry_.channels, half_rows);
     const std::int64_t line_elements = geometry_.axes[2].input * geometry_.channels;
@@ -97,7 +97,7 @@ class WindowPointers {
       if (first >= rows) break;
       const std::int64_t column = first % line.output, height = first / line.output % lines.output,
                          slice = first / line.output / lines.output % depth.output;
-      const std::int64_t first_slice = first / geometry_.outputs() * depth.input;  // of the picture
+      const std::int64_t first_slice = first / geometry_.outputs() * depth.input;  // of the image
       TileRun* run = runs.data();
       for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
         const std::int64_t d = slice * depth.stride - depth.pad_begin + kd * depth.dilation;
@@ -125,7 +125,7 @@ class WindowPointers {
     return pointers.data();
   }
 
-  // `line_at` gives the beginning of a line of the data.
+  // `line_at` returns the beginning of a line of the data.
   template <typename LineAt>
   const T* const* windows(LineAt line_at, std::int64_t row, std::int64_t count, const T* padding) const {
     thread_local std::vector<const T*> pointers;
@@ -136,11 +136,11 @@ class WindowPointers {
       copies.resize(static_cast<std::size_t>(segments_.count * rows_ * padded_length_));
     const auto& [depth, lines, line] = geometry_.axes;
     for (std::int64_t done = 0; done < count;) {
-      // Outputs of one line at a time: their windows lie in the same lines of the data.
+      // Takes outputs of one line at a time: their windows lie in the same lines of the data.
       const std::int64_t first = row + done, column = first % line.output, height = first / line.output % lines.output,
                          slice = first / line.output / lines.output % depth.output;
       const std::int64_t together = std::min(count - done, line.output - column);
-      const std::int64_t first_slice = first / geometry_.outputs() * depth.input;  // of the picture
+      const std::int64_t first_slice = first / geometry_.outputs() * depth.input;  // of the image
       std::int64_t at = done;                                                      // of the first pointer of a segment
       for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
         const std::int64_t d = slice * depth.stride - depth.pad_begin + kd * depth.dilation;
@@ -172,7 +172,7 @@ class WindowPointers {
     return pointers.data();
   }
 
-  // A tap of neighbouring windows, the first at pixel `start` of the line at `from` (null: outside).
+  // Sets pointers to a tap of neighbouring windows, the first at pixel `start` of the line at `from` (null: outside).
   void point_to_taps(const T* from, std::int64_t start, std::int64_t count, bool copy_all, const T* padding,
                      const T** to, T* copied) const {
     const ops::WindowAxis& line = geometry_.axes[2];
@@ -184,7 +184,7 @@ class WindowPointers {
       for (std::int64_t i = 0; i < count; ++i, pixel += step) to[i] = pixel;
       return;
     }
-    // Those inside: [begin, end).
+    // The windows whose tap is inside: [begin, end).
     const std::int64_t begin = from == nullptr ? count
                                : start >= 0    ? 0
                                                : std::min(count, (-start + stride - 1) / stride);
@@ -218,7 +218,7 @@ class WindowPointers {
     std::copy_n(padding, padded_length_ - count, to + count);
     return to;
   }
-  // A line of whole pixels from `start` on, padding where it is outside.
+  // Copies whole pixels of a line from `start` on, with padding where they are outside.
   const T* copy_line(const T* from, std::int64_t start, const T* padding, T* to) const {
     const ops::WindowAxis& axis = geometry_.axes[2];
     const std::int64_t begin = std::clamp<std::int64_t>(-start, 0, axis.kernel),
@@ -233,7 +233,7 @@ class WindowPointers {
   WindowSegments segments_;
   std::int64_t channels_, padded_length_, rows_;
   bool skips_padding_;
-  bool pointwise_ = false;  // windows are the pixels themselves
+  bool pointwise_ = false;  // windows are single pixels
 };
 
 }  // namespace tessera::backends::cpu

@@ -1,6 +1,6 @@
-// Kernels of layers as indirect products of their windows (window_plan.h), with bias, addend and
-// activation: convolutions and products with a matrix of weights alike. The layer's node has its operands where
-// ChannelsLastConv and Linear have them, or QuantisedConv and QuantisedLinear.
+// Kernels of layers as indirect products of their windows (window_plan.h), with bias, addend and activation:
+// convolutions as well as products with a matrix of weights. The operands of the layer's node are in the order of
+// ChannelsLastConv and Linear, or of QuantisedConv and QuantisedLinear.
 #pragma once
 
 #include <memory>
@@ -20,10 +20,10 @@ std::unique_ptr<LineKernel> make_window_product_f32(const ops::NodeView& view, W
 // Data and weights are rounded to bfloat16 (ops/products/rounded_product.h).
 std::unique_ptr<LineKernel> make_window_product_bf16(const ops::NodeView& view, WeightStore& store,
                                                      const WindowLayer& layer);
-// "" or why no kernel that rounds to bfloat16 takes the layer's operands.
+// Returns "" or why no kernel that rounds to bfloat16 takes the layer's operands.
 std::string reject_operands_bf16(const ops::NodeView& view);
 
-// 8-bit data and signed 8-bit weights, summed in integers. Operands must pass reject_operands_s8 (result_s8.h).
+// 8-bit data and int8 weights with integer sums. Operands must pass reject_operands_s8 (result_s8.h).
 KernelPointer make_window_product_s8(const ops::NodeView& view, WeightStore& store, const WindowLayer& layer);
 
 }  // namespace tessera::backends::cpu

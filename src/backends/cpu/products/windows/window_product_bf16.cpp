@@ -104,7 +104,7 @@ class WindowProductBf16 final : public LineKernel {
     split.row_chunks = split.panel_chunks = split.parts = 1;
     split.block_tiles = 0;
     const auto x = copies_data() ? round_lines(data, first, last) : lines_of_type<const std::uint16_t>(data);
-    // Of pixels that were copied the first is that of the first window.
+    // The first pixel of a copy is that of the first window.
     const std::int64_t first_row = copies_data() && is_pointwise(plan_.geometry) ? 0 : first * width;
     const Operands operands = operands_.constants();
     const void* addend = z.data == nullptr ? nullptr : z.at(first);
@@ -127,8 +127,8 @@ class WindowProductBf16 final : public LineKernel {
 
   std::int64_t lanes() const { return round_up(plan_.layer.outputs, Product::kLanes); }  // of a group
   std::int64_t panels() const { return base::ceil_divide(plan_.layer.outputs, Product::kColumns); }
-  // Whether data must be rounded first, or pixels filled up: to whole pairs, whose added numbers meet weights of zero,
-  // or to lie apart; or lines.
+  // Whether data is copied: to be rounded, to have padded pixels (in whole pairs, whose added numbers meet zero
+  // weights, or further apart), or lines with padding.
   bool copies_data() const { return !rounded_data_ || plan_.spreads() || plan_.tiles.pads_lines; }
 
   const std::uint16_t* round_data(KernelContext& context) const {
@@ -163,8 +163,8 @@ class WindowProductBf16 final : public LineKernel {
     return to;
   }
 
-  // Copies of the lines of a picture under the windows of the lines [first, last) of the result, valid until the next
-  // call in this thread. They lie as in a ring, or side by side where windows are the pixels.
+  // Copies the lines of an image under the windows of the lines [first, last) of the result; valid until the next call
+  // in this thread. The copies form a ring, or are contiguous if windows are single pixels.
   PictureLines<const std::uint16_t> round_lines(const ConstByteLines& x, std::int64_t first, std::int64_t last) const {
     const ops::WindowAxis& lines = plan_.geometry.axes[1];
     const std::int64_t begin = std::max<std::int64_t>(0, first * lines.stride - lines.pad_begin),
@@ -181,7 +181,7 @@ class WindowProductBf16 final : public LineKernel {
     return {copies.data(), numbers, side_by_side ? 0 : period};
   }
 
-  // A line, rounded and filled up.
+  // Copies a line, rounded and padded.
   void copy_line(const std::byte* from, std::uint16_t* to) const {
     const std::int64_t numbers = plan_.given_width() * plan_.geometry.channels;
     to = std::fill_n(to, plan_.tiles.pads_lines ? plan_.tiles.left * plan_.geometry.channels : 0, std::uint16_t{0});
@@ -192,13 +192,13 @@ class WindowProductBf16 final : public LineKernel {
                 std::uint16_t{0});
   }
 
-  // Pixels of plan_.layer.inputs channels, rounded and with zeros behind them.
+  // Copies pixels of plan_.layer.inputs channels, rounded and with zeros behind them.
   void spread_pixels(const std::byte* from, std::int64_t pixels, std::uint16_t* to) const {
     if (rounded_data_) return spread(reinterpret_cast<const std::uint16_t*>(from), pixels, to);
     if (plan_.layer.inputs == 3 && plan_.geometry.channels == 4 &&
         round_pictures(reinterpret_cast<const float*>(from), to, pixels))
       return;
-    // Some at a time: rounding a pixel of few channels by itself would be slow.
+    // Several at a time: rounding one pixel of few channels by itself would be slow.
     const std::int64_t together = std::max<std::int64_t>(1, kRoundedTogether / plan_.layer.inputs);
     thread_local std::vector<std::uint16_t> rounded;
     rounded.resize(static_cast<std::size_t>(together * plan_.layer.inputs));
@@ -210,12 +210,12 @@ class WindowProductBf16 final : public LineKernel {
     }
   }
 
-  // Pixels of plan_.layer.inputs channels with zeros behind them.
+  // Copies pixels of plan_.layer.inputs channels, with zeros behind them.
   void spread(const std::uint16_t* from, std::int64_t pixels, std::uint16_t* to) const {
     const std::int64_t channels = plan_.geometry.channels;
     std::int64_t i = 0;
     if (plan_.layer.inputs == 3 && channels == 4 &&
-        std::endian::native == std::endian::little) {  // pictures: a pixel at once, reading one number more
+        std::endian::native == std::endian::little) {  // images: copies a whole pixel, reads one number more
       for (; i + 1 < pixels; ++i, from += 3, to += 4) {
         std::uint64_t pixel;
         std::memcpy(&pixel, from, 8);
@@ -229,7 +229,7 @@ class WindowProductBf16 final : public LineKernel {
     }
   }
 
-  // A tile's rows; one of both.
+  // The rows of a tile of A; exactly one is not null.
   struct Rows {
     const std::uint16_t* const* left = nullptr;
     const TileRun* spaced = nullptr;
@@ -240,7 +240,7 @@ class WindowProductBf16 final : public LineKernel {
     return {.left = windows_.at(x, row, rows, padding_.data())};
   }
 
-  // z (or null) and y begin where the product's first row does.
+  // z (or null) and y begin at the product's first row.
   void run_tile(const Operands& operands, const ProductTile& given, const Rows& left, const void* z, void* y) const {
     const auto& [group, row, rows, column, columns, part, partial] = given;
     const std::int64_t ldc = plan_.split.groups * plan_.layer.outputs,
@@ -289,7 +289,7 @@ class WindowProductBf16 final : public LineKernel {
     if (plan_.layer.places) return run_placed_tile(product, given, static_cast<std::byte*>(y));
     multiplier_.multiply(product);
     if (activation_.after.function == nullptr || !part.ends) return;
-    const bool together = columns == ldc;  // rows that lie side by side
+    const bool together = columns == ldc;  // whether rows are contiguous
     for (std::int64_t i = 0; i < (together ? 1 : rows); ++i) {
       const std::int64_t count = together ? rows * ldc : columns;
       activation_.after(floats + i * ldc, count);
@@ -297,7 +297,7 @@ class WindowProductBf16 final : public LineKernel {
     }
   }
 
-  // A tile whose results are not side by side: it is computed apart and copied row by row.
+  // Computes a tile whose results are not contiguous in a buffer and copies it row by row.
   void run_placed_tile(Product product, const ProductTile& tile, std::byte* y) const {
     thread_local std::vector<CacheLine> apart;
     apart.resize(static_cast<std::size_t>(base::ceil_divide(tile.rows * tile.columns, CacheLine::kFloats)));
@@ -322,8 +322,8 @@ class WindowProductBf16 final : public LineKernel {
     }
   }
 
-  // The weights of some input channels of a group for some outputs, [channel][tap][output], and the distance between
-  // channels there.
+  // Transposes the weights of some input channels of a group for some outputs to [channel][tap][output], and returns
+  // the distance between channels there.
   std::int64_t turn(const float* weights, std::int64_t group, std::int64_t first, std::int64_t columns,
                     std::int64_t channel, std::int64_t count, std::vector<float>& to) const {
     const WindowLayer& layer = plan_.layer;
@@ -343,7 +343,7 @@ class WindowProductBf16 final : public LineKernel {
     return taps * columns;
   }
 
-  // [group][panel][segment][pair of it][column][2], segments filled up with zeros; a piece is a panel of a group.
+  // [group][panel][segment][pair][column][2], segments padded with zeros; a piece is a panel of a group.
   void pack(const float* weights, std::uint16_t* packed, std::int64_t piece) const {
     const std::int64_t taps = plan_.geometry.taps(),
                        taps_together = plan_.segments.length / plan_.inputs;  // in a segment
@@ -366,8 +366,8 @@ class WindowProductBf16 final : public LineKernel {
     }
   }
 
-  // Rounds a row of weights to where the panel has it, with the next one, `step` further on, when they are a pair.
-  // Returns how many.
+  // Rounds a row of weights to its place in the panel; together with the next row, `step` further on, if they are a
+  // pair. Returns the number of rows.
   static std::int64_t put_rows(const float* row, std::int64_t step, std::int64_t columns, std::int64_t at,
                                std::uint16_t* panel) {
     static_assert(Product::kGroup == 2);

@@ -16,7 +16,7 @@ namespace {
 using base::round_up;
 
 constexpr double kChunkOperations = 2e6;
-constexpr double kCachedBytes = 3e6;  // of data that is still in a cache near by when it is read
+constexpr double kCachedBytes = 3e6;  // data of this size is still in a near cache when it is read
 
 class WindowProductF32 final : public LineKernel {
  public:
@@ -125,7 +125,8 @@ class WindowProductF32 final : public LineKernel {
     if (columns < width) std::fill_n(to, width * depth_, 0.0f);
     if (taps == 1)
       return gemm_f32_transpose(from, layer_.strides.output, layer_.strides.channel, columns, layer_.inputs, to, width);
-    // The taps of a channel lie together: a few channels at a time are turned around, then their rows go to the taps.
+    // The taps of a channel are contiguous in the weights: a few channels at a time are transposed, then their rows go
+    // to the taps.
     thread_local std::vector<float> together;
     together.resize(static_cast<std::size_t>(kPackedTogether * taps * isa_->columns));
     for (std::int64_t c = 0; c < layer_.inputs; c += kPackedTogether) {
@@ -138,7 +139,7 @@ class WindowProductF32 final : public LineKernel {
 
   std::int64_t first_output(std::int64_t group, std::int64_t column) const { return group * layer_.outputs + column; }
 
-  // The pixels behind the last of these windows, which the next windows need.
+  // Prefetches the pixels behind the last of these windows, which the next windows need.
   void read_ahead(const float* const* left, std::int64_t count) const {
     const ops::WindowAxis& line = layer_.geometry.axes[2];
     const std::int64_t taps = segments_.whole_lines ? 1 : line.kernel,
@@ -155,11 +156,11 @@ class WindowProductF32 final : public LineKernel {
     return operands.weights + group * group_floats() + column * depth_;
   }
 
-  // Where weights are more than data, those behind these columns come next: each tile of rows fetches its part of as
-  // many. Null: nothing to fetch.
+  // If there are more weights than data, the next panels come from memory: each tile of rows prefetches its share of as
+  // many columns as it multiplies. Null: nothing to prefetch.
   const float* weights_behind(const Operands& operands, std::int64_t group, std::int64_t row, std::int64_t first,
                               std::int64_t columns) const {
-    constexpr std::int64_t kMostFloats = 96 * 1024;  // of which two are in the second-level cache beside the data
+    constexpr std::int64_t kMostFloats = 96 * 1024;  // two of these fit the second-level cache beside the data
     if (split_.rows_first || first + columns >= layer_.outputs || columns * depth_ > kMostFloats) return nullptr;
     const std::int64_t tile = base::ceil_divide(row * base::ceil_divide(split_.rows, isa_->rows), split_.rows),
                        panels = base::ceil_divide(columns, isa_->columns);
@@ -169,7 +170,7 @@ class WindowProductF32 final : public LineKernel {
                : nullptr;
   }
 
-  // The columns [first, first + columns) of a group for `count` windows; z (or null) and y begin there.
+  // Computes the columns [first, first + columns) of a group for `count` windows; z (or null) and y begin there.
   void run_tile(const Operands& operands, const float* const* left, std::int64_t group, std::int64_t count,
                 std::int64_t first, std::int64_t columns, const float* z, float* y, const float* next = nullptr) const {
     const std::int64_t ldc = split_.groups * layer_.outputs;

@@ -1,4 +1,4 @@
-// Indirect products of windows of 8-bit data with signed 8-bit weights, summed in integers.
+// Indirect products of windows of 8-bit data with int8 weights, summed in integers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,8 +23,9 @@ using base::round_up;
 constexpr WindowFormat kFormat{.element_bytes = 1,
                                .group = kS8Group,
                                .columns = kS8Columns,
-                               // Below so many channels a window's taps are joined to lines: the inner loop, which
-                               // takes four channels at a time, would be short, and each tap wants a pointer a row.
+                               // With fewer channels, the taps of a window's line are joined to one segment: otherwise
+                               // the inner loop, which takes four channels at a time, would be short, and each tap
+                               // needs a pointer per row.
                                .few_channels = kS8Group * WindowSegments::kFewChannels,
                                .copied_for = 100,
                                .chunk_operations = 8e6,
@@ -85,7 +86,7 @@ class WindowProductS8 final : public Kernel {
   }
 
  private:
-  // A run has these operands and results.
+  // The operands and results of a run.
   struct Run {
     const std::uint8_t* x;
     const std::uint8_t* padding;
@@ -99,9 +100,9 @@ class WindowProductS8 final : public Kernel {
   std::int64_t copied_bytes() const { return copies_data() ? round_up(plan_.data_elements(), std::int64_t{64}) : 0; }
   std::int64_t padding_bytes() const { return result_.varies() ? round_up(plan_.padded, std::int64_t{64}) : 0; }
 
-  // Data whose pixels are no whole groups of bytes is copied so that they are: windows need no copies of their own
-  // then. The added bytes meet weights of zero. Signed bytes are copied as unsigned ones, pixels that should lie apart,
-  // and lines with their padding.
+  // Whether data is copied: signed bytes to unsigned ones, pixels that should lie further apart, lines with their
+  // padding, and pixels that are not whole groups of bytes, so that windows need no copies; the added bytes meet zero
+  // weights.
   bool copies_data() const { return signed_data_ || plan_.spreads() || plan_.tiles.pads_lines; }
   const std::uint8_t* copy(const KernelContext& context, const std::uint8_t* x, std::uint8_t* to,
                            std::uint8_t zero) const {
@@ -142,7 +143,7 @@ class WindowProductS8 final : public Kernel {
     }
   }
 
-  // Pixels of three bytes to four; at least one.
+  // Copies pixels of three bytes to pixels of four; at least one.
   static void copy_pictures(const std::uint8_t* from, std::uint8_t* to, std::int64_t count) {
     for (; count > 1; --count, from += 3, to += 4) {
       std::memcpy(to, from, 4);  // with a byte of the next pixel
@@ -211,14 +212,14 @@ class WindowProductS8 final : public Kernel {
 
   std::int64_t lanes() const { return round_up(plan_.layer.outputs, kS8Lanes); }  // of a group
   std::int64_t panel_bytes() const { return base::checked_multiply(plan_.split.groups * lanes(), plan_.depth); }
-  // Of each column's weights, behind the panels.
+  // The sums of each column's weights, stored behind the panels.
   const std::int32_t* sums() const {
     return reinterpret_cast<const std::int32_t*>(weights_->data.get() + panel_bytes());
   }
-  // Behind the sums.
+  // The result of s8_pairs_fit, stored behind the sums.
   bool pairs_fit() const { return sums()[plan_.split.groups * lanes()] != 0; }
 
-  // [group][panel][segment][four bytes of it][column][4], segments filled up with zeros.
+  // [group][panel][segment][group of four bytes][column][4], segments padded with zeros.
   void pack(const Tensor& weights, std::byte* to) const {
     std::memset(to, 0, static_cast<std::size_t>(panel_bytes() + plan_.split.groups * lanes() * 4));
     auto* sums = reinterpret_cast<std::int32_t*>(to + panel_bytes());
@@ -253,7 +254,7 @@ class WindowProductS8 final : public Kernel {
   WindowPlan plan_;
   WindowPointers<std::uint8_t> windows_;
   ResultS8 result_;
-  std::vector<std::uint8_t> padding_;  // a segment of the data's zero point, where that is a constant
+  std::vector<std::uint8_t> padding_;  // a segment of the data's zero point, if that is constant
   std::optional<WindowSumsS8> window_sums_;
   std::shared_ptr<const PackedWeights> weights_;
 };

@@ -15,7 +15,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The sum of `bytes` bytes of each pixel, less `zeros`; pixels lie `stride` bytes apart.
+// Computes the sum of `bytes` bytes of each pixel, less `zeros`; pixels are `stride` bytes apart.
 void sum_pixels(const std::uint8_t* x, std::int64_t stride, std::int64_t bytes, std::int64_t pixels, std::int32_t zeros,
                 std::int32_t* to) {
   for (std::int64_t p = 0; p < pixels; ++p, x += stride) {
@@ -88,7 +88,7 @@ const std::int32_t* WindowSumsS8::run(const KernelContext& context, const std::u
   return sums;
 }
 
-// The windows of a line of results, of which `first_row` is the first.
+// Sums the windows of one line of results, which begins at `first_row`.
 void WindowSumsS8::sum_line(const std::int32_t* pixel_sums, std::int64_t first_row, std::int32_t* to) const {
   const auto& [depth, lines, line] = geometry_.axes;
   const std::int64_t height = first_row / line.output % lines.output,

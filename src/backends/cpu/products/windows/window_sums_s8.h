@@ -1,5 +1,5 @@
-// Sums over windows of bytes: weights around another zero point than 0 add them, times the distance, to each product of
-// a window with signed weights.
+// Sums over windows of bytes. If the zero point of the weights is not 0, its multiple of these sums belongs to each
+// product of a window with signed weights.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace tessera::backends::cpu {
 
 class WindowSumsS8 {
  public:
-  // Of data with the channels last. Each group of its channels has windows of its own.
+  // For channels-last data. Each group of its channels has windows of its own.
   WindowSumsS8(const ChannelsLastGeometry& geometry, std::int64_t groups);
 
-  // Working memory for run().
+  // Elements of working memory for run().
   std::int64_t elements() const;
-  // The sums of x − zero over the windows, [group][row], in `memory`. Padding adds nothing.
+  // Returns the sums of x − zero over the windows, [group][row], in `memory`. Padding adds nothing.
   const std::int32_t* run(const KernelContext& context, const std::uint8_t* x, std::uint8_t zero,
                           std::int32_t* memory) const;
 
@@ -27,7 +27,7 @@ class WindowSumsS8 {
 
   ChannelsLastGeometry geometry_;
   std::int64_t groups_;
-  bool pointwise_;  // windows are the pixels, in their order
+  bool pointwise_;  // windows are single pixels, in order
   void (*sum_pixels_)(const std::uint8_t* x, std::int64_t stride, std::int64_t bytes, std::int64_t pixels,
                       std::int32_t zeros, std::int32_t* to);
 };

@@ -1,5 +1,5 @@
-// Windows over data with the channels last, as the products and the layers that use them see them: their geometry, and
-// the lines of a picture that they read. The rows of a matrix are windows of one pixel.
+// Windows over channels-last data, as products and their layers use them: the window geometry, and the lines of an
+// image that windows read. The rows of a matrix are windows of one pixel.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace tessera::backends::cpu {
 
-// Window geometry of data [N, spatial..., C], always with three spatial axes [depth, rows, columns]: those that are
-// missing have size 1.
+// Window geometry of data [N, spatial..., C], always with three spatial axes [depth, rows, columns]: missing ones have
+// size 1.
 struct ChannelsLastGeometry {
   std::int64_t batch = 1, channels = 1;
   ops::WindowAxis axes[3];
@@ -23,18 +23,18 @@ struct ChannelsLastGeometry {
   std::int64_t taps() const { return axes[0].kernel * axes[1].kernel * axes[2].kernel; }
 };
 
-// Of working memory: vectors should not lie across two lines.
+// An element of working memory whose vectors must not cross cache lines.
 struct alignas(64) CacheLine {
   static constexpr std::int64_t kFloats = 16;
   float floats[kFloats];
 };
 
-// Whether windows are the pixels themselves, in their order.
+// Whether windows are single pixels, in order.
 bool is_pointwise(const ChannelsLastGeometry& geometry);
-// A matrix [..., inputs] as pictures of one pixel.
+// The geometry of a matrix [..., inputs] as images of one pixel.
 ChannelsLastGeometry rows_geometry(const Shape& x);
 
-// Lines of a picture: all of them one after the other, or the last few, line i at place i % period.
+// Lines of an image: all of them one after the other, or a ring of the last few, with line i at place i % period.
 template <typename T>
 struct PictureLines {
   T* data = nullptr;
@@ -42,7 +42,7 @@ struct PictureLines {
   std::int64_t period = 0;    // 0: all lines
 
   T* at(std::int64_t line) const { return data + (period == 0 ? line : line % period) * elements; }
-  // How many lines from this one on lie side by side.
+  // The number of contiguous lines from this one on.
   std::int64_t together(std::int64_t line) const {
     return period == 0 ? std::numeric_limits<std::int64_t>::max() : period - line % period;
   }
@@ -53,8 +53,8 @@ struct PictureLines {
   }
 };
 
-// Lines of elements that are of different types from value to value of a chain; `elements` are bytes. Type: const for
-// what is read.
+// Lines of bytes, for values of a chain that have different element types; `elements` counts bytes. ConstByteLines:
+// lines that are read.
 using ByteLines = PictureLines<std::byte>;
 using ConstByteLines = PictureLines<const std::byte>;
 template <typename T, typename Bytes>
