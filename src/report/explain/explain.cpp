@@ -18,7 +18,7 @@
 namespace tessera::report {
 namespace {
 
-// Inputs that have shapes and no bytes: enough for a plan.
+// Inputs that have shapes but no data, which is enough to make a plan.
 NamedValues shapes_of_inputs(const Model& model) {
   NamedValues inputs;
   for (const ir::ValueId id : model.graph().inputs()) {
@@ -32,7 +32,7 @@ NamedValues shapes_of_inputs(const Model& model) {
   return inputs;
 }
 
-// Where a model is planned for: this CPU, with layers rounded to bfloat16 or not, or a device that computes elsewhere.
+// What a model is planned for: this CPU, with or without layers rounded to bfloat16, or another kind of device.
 struct Place {
   cost::DeviceKind kind = cost::DeviceKind::cpu;
   bool rounded = false;
@@ -45,17 +45,17 @@ struct Place {
   }
 };
 
-// A model's plan for the CPU, or for a device that computes elsewhere: the same graph without this CPU's kernels.
+// A model's plan for the CPU, or for another kind of device: then it is the same graph without this CPU's kernels.
 struct Planned {
   Place place;
   std::shared_ptr<const plan::Plan> plan;
-  std::vector<std::size_t> steps;  // of the plan, one a layer
+  std::vector<std::size_t> steps;  // of the plan, one per layer
   std::int64_t unknown = 0;
 
   Planned(const Model& model, Place where, const SessionOptions& options, std::vector<std::string> without = {})
       : place(where) {
     SessionOptions session = place.session(options);
-    // Elsewhere nobody runs this CPU's layout and fused operators.
+    // Other devices do not use this CPU's memory layout and fused operators.
     if (place.kind == cost::DeviceKind::gpu) without.insert(without.end(), {"channels_last", "fuse_epilogues"});
     session.without_passes = std::move(without);
     Session planner(model, session);
@@ -120,7 +120,7 @@ class Explainer {
     return 1;
   }
 
-  // A CPU runs what rounding to bfloat16 makes of the graph; other precisions are counted.
+  // For a CPU, the graph is rounded to bfloat16 and planned; other precisions only change the estimate.
   Place place(const cost::DeviceProfile& device, cost::Precision precision) const {
     if (device.kind == cost::DeviceKind::gpu) return {device.kind};
     return {device.kind, precision == cost::Precision::bf16};
@@ -130,13 +130,13 @@ class Explainer {
     return precision_on(device, options_.precision);
   }
 
-  // A package of bf16 runs in no other precision on a CPU.
+  // On a CPU, a bfloat16 package runs in no other precision.
   cost::Precision precision_on(const cost::DeviceProfile& device, cost::Precision precision) const {
     const bool packaged = model_.package() != nullptr && model_.package()->info.precision == name_of(DType::bf16);
     return packaged && device.kind == cost::DeviceKind::cpu ? cost::Precision::bf16 : precision;
   }
 
-  // What a package records of its precision and its device holds for CPUs alone: elsewhere its graph counts.
+  // The precision and device that a package records apply to CPUs alone; for other devices, only its graph is used.
   Model model_for(const Place& place) const {
     const bool elsewhere = place.kind == cost::DeviceKind::gpu && model_.package() != nullptr;
     return elsewhere ? Model(std::make_shared<ir::Graph>(model_.graph())) : model_;
@@ -154,7 +154,7 @@ class Explainer {
     return planned(device, precision).evaluate(device, precision);
   }
 
-  // Returns by what the plan's bytes are to be multiplied: it is made in float32, or with its layers rounded already.
+  // The factor for the plan's bytes in the requested precision. The plan was made in float32, or with rounded layers.
   double share_of_f32(const Planned& planned) const {
     return planned.place.rounded ? 1 : cost::storage_bytes(options_.precision) / 4.0;
   }
@@ -177,7 +177,7 @@ class Explainer {
     return report;
   }
 
-  // The other devices that were asked for; without any, a small and a large one that can be rented anywhere.
+  // The other devices that were requested; if there are none, a small and a large one that are commonly rented.
   std::vector<cost::DeviceProfile> candidates() const {
     if (options_.devices.size() > 1) return options_.devices;
     std::vector<cost::DeviceProfile> devices;
@@ -257,7 +257,7 @@ Explanation explain(const Model& model, const std::string& name, const ExplainOp
 
 namespace {
 
-// A quantised model's layers compute in int8 whatever is asked for.
+// The layers of a quantised model compute in int8, whatever precision was requested.
 std::string precision_words(const cost::Evaluation& evaluation) {
   const auto in_int8 = [](const cost::Layer& layer) {
     return layer.work.product && layer.work.precision == cost::Precision::int8;
@@ -308,7 +308,7 @@ std::string gain_text(const cost::Advice& advice) {
                      advice.kind == cost::AdviceKind::batch ? " per sample" : "");
 }
 
-// One of a kind, and what changes the model or its settings before what changes the machine.
+// At most one of each kind, with changes of the model or its settings before changes of the machine.
 std::vector<const cost::Advice*> things_to_do(const DeviceReport& device) {
   std::vector<const cost::Advice*> list;
   for (const bool about_machine : {false, true}) {

@@ -1,4 +1,4 @@
-// An explanation as a page.
+// Writes an explanation as a page.
 #include <fmt/format.h>
 
 #include <algorithm>

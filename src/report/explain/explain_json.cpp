@@ -1,4 +1,4 @@
-// An explanation for scripts.
+// Writes an explanation as JSON, for scripts.
 #include "report/explain/explain.h"
 #include "report/values/json_text.h"
 

@@ -21,7 +21,7 @@ using cost::Bound;
 using cost::DeviceProfile;
 using cost::Layer;
 
-// A roof: slope of a bandwidth up to a peak, then flat.
+// A roof: it rises with a bandwidth up to a peak, and is flat from there on.
 struct Roof {
   double bandwidth, peak;
   std::string slope_name, flat_name;
@@ -71,7 +71,7 @@ void draw_roof(Drawing& drawing, const Roof& roof, const Scale& x, const Scale& 
   if (ridge < x.high()) drawing.line(x(ridge), y(roof.peak), x(x.high()), y(roof.peak), roof.css_class);
 }
 
-// Where the name of a slope may stand: along it, above or below.
+// Positions for the name of a roof's slope: along it, above or below.
 std::vector<LabelPosition> slope_positions(const Roof& roof, const Scale& x, const Scale& y) {
   const auto [start, ridge] = corners(roof, x, y);
   std::vector<LabelPosition> list;
@@ -87,7 +87,7 @@ std::vector<LabelPosition> slope_positions(const Roof& roof, const Scale& x, con
   return list;
 }
 
-// Where the name of a flat roof may stand: above or below it, at the right or further to the left.
+// Positions for the name of a flat roof: above or below it, at the right or further to the left.
 std::vector<LabelPosition> flat_positions(const Roof& roof, const Scale& x, const Scale& y) {
   std::vector<LabelPosition> list;
   const double right = x(x.high()) - 4, left = x(corners(roof, x, y).ridge), at = y(roof.peak);
@@ -98,8 +98,8 @@ std::vector<LabelPosition> flat_positions(const Roof& roof, const Scale& x, cons
   return list;
 }
 
-// Names come after the marks, so that none hides them; a narrow plot has room for those of the first device's memory
-// and peak. A name for which no place is free is left out: the table of devices has all figures.
+// Names are placed after the marks, so that none hides a mark. A narrow plot has room only for those of the first
+// device's memory and peak. A name without a free position is left out: the table of devices has all figures.
 void name_roofs(Drawing& drawing, const std::vector<Roof>& lines, const Scale& x, const Scale& y, bool wide,
                 LabelPlacement placement) {
   const auto write = [&](const std::string& name, const std::vector<LabelPosition>& positions, std::string_view css) {
@@ -115,8 +115,8 @@ void name_roofs(Drawing& drawing, const std::vector<Roof>& lines, const Scale& x
   }
 }
 
-// The layers that have a place in the plot, the slowest first: they come first to the arrow keys and lie below the
-// small ones.
+// The layers that appear in the plot, the slowest first: the arrow keys reach them first, and small marks are drawn
+// above them.
 std::vector<std::size_t> plotted_layers(const Explanation& explanation) {
   std::vector<std::size_t> order = slowest_first(explanation);
   std::erase_if(order, [&](std::size_t i) {
@@ -145,7 +145,7 @@ std::string roofline_plot(const Explanation& explanation, const Frame& frame) {
     low_y = std::min(low_y, estimate.operations / seconds), high_y = std::max(high_y, estimate.operations / seconds);
     longest = std::max(longest, seconds);
   }
-  // Tiny operators must not squeeze the rest.
+  // Keeps tiny operators from squeezing the other marks.
   low_y = std::max(low_y / 2, high_y * 1e-6);
   const double right = frame.width - frame.right, bottom = frame.height - frame.bottom;
   const Scale x(std::max(low_x, 0.01), high_x, frame.left, right, true),

@@ -31,7 +31,7 @@ HtmlCell change_cell(double from, double to) {
   return number_cell(change_text(from, to), from > 0 ? to / from : NAN);
 }
 
-// Of an operator of our own, the name without its domain, which would widen each row.
+// The operator's name. For operators of our own the domain is left out, which would widen each row.
 HtmlCell operator_cell(std::string_view op) {
   constexpr std::string_view own = "tessera::";
   return name_cell(op.starts_with(own) ? op.substr(own.size()) : op);
@@ -42,7 +42,7 @@ double total_seconds(const Explanation& explanation) {
                                   : explanation.devices[0].evaluation.total.seconds;
 }
 
-// Measured times come before predicted ones wherever both are known.
+// If both are known, measured times come before predicted ones.
 void add_time_columns(const Explanation& explanation, std::vector<HtmlColumn>& columns) {
   if (is_measured(explanation)) columns.push_back({"Measured", ColumnKind::number});
   else columns.push_back({"Predicted", ColumnKind::number});
@@ -57,7 +57,7 @@ void add_time_cells(const Explanation& explanation, double measured, double pred
   if (is_measured(explanation)) row.push_back(time_cell(predicted));
 }
 
-// Of matrix units: how far a product fits them, and from which batch on they decide.
+// Adds how well a product fits the device's matrix units, and the batch from which on their speed decides.
 void add_matrix_cells(const Explanation& explanation, const Layer& layer, std::vector<HtmlCell>& row) {
   const cost::Alignment& alignment = layer.alignment;
   std::string fit;

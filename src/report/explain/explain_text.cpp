@@ -1,4 +1,4 @@
-// An explanation for a terminal.
+// Writes an explanation as text for a terminal.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using cost::Bound;
 using cost::Evaluation;
 using cost::Layer;
 
-// The last `width` bytes of a name: what tells layers apart stands at the end.
+// The last `width` bytes of a name, because layers' names differ at the end.
 std::string name_text(const Layer& layer, std::size_t width) {
   std::string name = base::printable(base::shortened(cost::layer_name(layer.work), width));
   return name;

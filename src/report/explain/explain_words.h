@@ -1,4 +1,4 @@
-// Quantities as people read them: times in ns, µs, ms and s, sizes in KiB and MiB, rates in GB/s and GFLOP/s.
+// Formats quantities for people: times in ns, µs, ms and s, sizes in KiB and MiB, rates in GB/s and GFLOP/s.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,13 +19,13 @@ inline std::string bytes_text(double bytes) {
   return base::format_bytes(static_cast<std::int64_t>(bytes));
 }
 
-// "8.2 GFLOP", "25.6 GB/s": `unit` takes the prefix of the count.
+// "8.2 GFLOP", "25.6 GB/s": the count with a metric prefix for `unit`.
 inline std::string count_text(double count, std::string_view unit) {
   const std::string text = base::format_count(count);
   return fmt::format("{}{}{}", text, text.find(' ') == std::string::npos ? " " : "", unit);
 }
 
-// The unit of arithmetic: integers are no floating-point operations.
+// The unit of arithmetic: operations on integers are not floating-point operations.
 inline std::string_view operation_unit(cost::Precision precision) {
   return precision == cost::Precision::int8 ? "OP" : "FLOP";
 }
@@ -42,7 +42,7 @@ inline std::string percent(double share) {
   return fmt::format("{:.{}f}%", share * 100, share < 0.095 ? 1 : 0);
 }
 
-// "-12%", "-0.3%", "same"; nothing from nothing.
+// "-12%", "-0.3%", "same"; "" if `from` is 0.
 inline std::string change_text(double from, double to) {
   if (from <= 0) return {};
   const double change = (to / from - 1) * 100;

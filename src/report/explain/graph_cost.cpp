@@ -23,8 +23,8 @@ double bytes_of(const ir::ValueType& type) {
   return shape && type.dtype != DType::undefined ? static_cast<double>(byte_count(type.dtype, *shape)) : 0;
 }
 
-// Constants, and the most bytes of other values that are needed at one time. A view has no bytes beside those of what
-// it views.
+// The bytes of constants, and the most bytes of other values that are live at one time. A view takes no bytes of its
+// own.
 double resident_bytes(const ir::Graph& graph) {
   const std::vector<ir::NodeId>& order = graph.order();
   std::vector<std::size_t> root(graph.value_count()), last_step(graph.value_count(), order.size());
@@ -62,8 +62,8 @@ double resident_bytes(const ir::Graph& graph) {
   return constants + most;
 }
 
-// The graph with open dimensions of inputs as `dims` says, or 1, and with the sizes that follow: also of values whose
-// shape a few small nodes compute.
+// The graph with the sizes in `dims`, or 1, for open dimensions of its inputs, and with all sizes that follow from
+// them, including those of values whose shape is computed by a few small nodes.
 ir::Graph with_numbers(ir::Graph graph, const std::map<std::string, std::int64_t>& dims) {
   for (const ir::ValueId id : graph.inputs()) {
     ir::ValueType& type = graph.value(id).type;

@@ -1,4 +1,4 @@
-// What a graph asks of a device, without a plan for it.
+// Estimates the cost of a graph on a device without making a plan.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace tessera::report {
 
-// Predicts as explanations do (see explain.h), with the kernels that device `device` has for the nodes; open dimensions
-// of inputs are those in `dims`, by their names in runtime/session/assumed_dims.h, or 1. A graph whose types cannot be
-// inferred so is of unknown cost.
+// Returns a function that predicts as explanations do (see explain.h), with the kernels that device `device` has for
+// the nodes. Open dimensions of inputs have the sizes in `dims`, by their names in runtime/session/assumed_dims.h, or
+// 1. The cost of a graph whose types cannot be inferred with these sizes is unknown.
 GraphMeasure graph_measure(const cost::DeviceProfile& profile, const std::string& device,
                            const std::map<std::string, std::int64_t>& dims = {});
 

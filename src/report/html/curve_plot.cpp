@@ -13,7 +13,7 @@
 namespace tessera::report {
 namespace {
 
-// Colours of the style sheet; the marks differ in form too.
+// Classes of the style sheet that set the colours; the marks differ in shape too.
 constexpr std::array<std::string_view, 4> kColours = {"memory", "arithmetic", "overhead", "beside"};
 
 std::string mark_path(std::size_t curve, double x, double y, double radius) {
@@ -22,7 +22,7 @@ std::string mark_path(std::size_t curve, double x, double y, double radius) {
                           : diamond_path(x, y, radius);
 }
 
-// At most `most` of many points, evenly, the last one included.
+// At most `most` of the points, evenly spaced, including the last one.
 std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, std::size_t most) {
   if (points.size() <= most) return points;
   std::vector<CurvePoint> few;
@@ -86,7 +86,7 @@ std::string curve_section(std::string_view title, std::string_view explanation, 
     curve.points = thinned(curve.points, 600);
   }
   std::erase_if(curves, [](const Curve& curve) { return curve.points.empty(); });
-  if (!differs) return "";  // a level line tells nothing that the facts do not
+  if (!differs) return "";  // a level line tells no more than the facts above it
   Frame wide = kWide, narrow = kNarrow;
   wide.height = 320, narrow.height = 300;
   return html_section(title, explanation,

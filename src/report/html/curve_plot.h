@@ -1,4 +1,4 @@
-// Curves over the steps of a training.
+// Plots curves over the steps of a training.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@ namespace tessera::report {
 
 struct CurvePoint {
   double x = 0, y = 0;
-  std::string label;  // what the readout says
+  std::string label;  // shown in the line below the plot
 };
 
 struct Curve {
-  std::string name;  // of the legend, which is there where there are several curves
+  std::string name;  // for the legend, which is shown if there are several curves
   std::vector<CurvePoint> points;
 };
 
-// A section with at most four curves in one frame, wide and narrow; points that are not finite, and on a logarithmic
-// axis those that are not positive, are left out. Empty where no curve has two points that differ in height.
+// A section with at most four curves in one frame, for wide and narrow screens. Points that are not finite, and on a
+// logarithmic axis those that are not positive, are left out. "" if no curve has two points of different height.
 std::string curve_section(std::string_view title, std::string_view explanation, std::vector<Curve> curves,
                           const std::string& y_name, bool logarithmic = false);
 

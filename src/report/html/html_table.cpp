@@ -25,7 +25,7 @@ std::string table_row(const HtmlTable& table, const std::vector<HtmlCell>& cells
   return row + "</tr>\n";
 }
 
-// Lets a name break into lines where its parts meet rather than within a word.
+// Lets a name wrap between its parts rather than within a word.
 std::string breakable(std::string_view name) {
   std::string html;
   for (const char c : html_text(name)) {

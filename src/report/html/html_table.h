@@ -1,4 +1,4 @@
-// Tables of a page.
+// Tables of HTML pages.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@ namespace tessera::report {
 
 struct HtmlCell {
   std::string html;
-  // What a column of numbers is sorted by. NaN: the cell has no number and stays behind those that have one.
+  // The number that the column is sorted by. NaN if the cell has no number; such cells come last.
   double value = std::numeric_limits<double>::quiet_NaN();
 };
 
-// `text` with the characters escaped that HTML would take for its own.
+// A cell with `text`, in which characters that have a meaning in HTML are escaped.
 HtmlCell text_cell(std::string_view text);
 HtmlCell number_cell(std::string_view text, double value);
-// The end of a long name, where the names of layers differ; the whole one appears when it is pointed at.
+// A cell with the end of a long name, because layers' names differ at the end; pointing at it shows the whole name.
 HtmlCell name_cell(std::string_view name);
 
-// A sentence has a column of many words.
+// `sentence` is a column of longer text.
 enum class ColumnKind : std::uint8_t { name, text, sentence, number };
 
 struct HtmlColumn {
@@ -30,15 +30,15 @@ struct HtmlColumn {
   ColumnKind kind = ColumnKind::text;
 };
 
-// A table that scrolls within its card where the screen is narrower, says so, and shows `shown` rows until all are
-// asked for.
+// A table. On screens narrower than it, it scrolls within its card and says so. It shows `shown` rows until all are
+// requested.
 struct HtmlTable {
-  std::string label;  // what assistive technology calls it
+  std::string label;  // its name for assistive technology
   std::vector<HtmlColumn> columns;
   std::vector<std::vector<HtmlCell>> rows;
-  std::vector<HtmlCell> total = {};  // stays below the rows, however these are sorted; may be empty
-  bool sortable = true;              // by the names of its columns
-  int sorted_column = -1;            // the rows are given in descending order of this column; -1: in no column's order
+  std::vector<HtmlCell> total = {};  // stays below the rows in any sort order; may be empty
+  bool sortable = true;              // by clicking on the names of its columns
+  int sorted_column = -1;  // the rows are given in descending order of this column; -1 if they are in no column's order
   std::size_t shown = 50;
 };
 

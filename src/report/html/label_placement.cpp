@@ -7,7 +7,7 @@
 namespace tessera::report {
 namespace {
 
-// Of the letters of a sans-serif font of 12 pixels: wide enough for all but capitals.
+// The size of letters of a 12-pixel sans-serif font: wide enough for all but capitals.
 constexpr double kLetterWidth = 6.9, kAscent = 10, kDescent = 3.5;
 
 std::size_t letters_in(std::string_view text) {

@@ -1,4 +1,4 @@
-// What the pages of this folder do when they are used. Without scripts they still show everything.
+// The script of the pages in this folder. Without scripts, the pages still show everything.
 #pragma once
 
 #include <string_view>

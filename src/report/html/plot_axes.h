@@ -15,7 +15,7 @@ struct Frame {
 };
 inline constexpr Frame kWide{900, 460, 64, 16, 14, 46, "wide", 9}, kNarrow{380, 400, 50, 16, 14, 44, "narrow", 4};
 
-// The end of a plot's <div>: where the script writes what a mark is.
+// The end of a plot's <div>: the line where the script describes a mark.
 inline constexpr std::string_view kReadout =
     "<p class=\"readout\" aria-live=\"polite\">Point at a mark, or reach the plot with Tab and walk with the arrow "
     "keys.</p></div>\n";

@@ -75,7 +75,7 @@ std::string jobs_section(const SharePage::Policy& policy) {
 constexpr std::array<std::string_view, 3> kClassNames{"realtime", "standard", "background"};
 constexpr std::array<std::string_view, 3> kClassColours{"memory", "arithmetic", "overhead"};  // of page_style.h
 
-// The colours of timelines.
+// Explains the colours of the timelines.
 std::string legend() {
   std::string html = "<div class=\"legend\">";
   for (std::size_t i = 0; i < kClassNames.size(); ++i)
@@ -85,7 +85,7 @@ std::string legend() {
   return html + "</div>\n";
 }
 
-// One row for each job; what each had of the device, from the first segment on.
+// One row per job, which shows when it had the device, from the first segment on.
 std::string timeline_plot(const SharePage::Policy& policy, const Frame& base_frame, double begin_ms, double end_ms) {
   constexpr double kRow = 22;
   Frame frame = base_frame;

@@ -1,4 +1,4 @@
-// How policies share a device, side by side, as a page.
+// Compares how policies share a device, as a page.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct SharePage {
     std::int64_t runs = 0, unserved = 0, goal_misses = 0;
     double completion_ms = 0, queueing_ms = 0, p50_ms = 0, p99_ms = 0, device_ms = 0;
   };
-  // A job had the device from begin to end; `job` counts in Policy::jobs.
+  // Job number `job` of Policy::jobs had the device from `begin` to `end`.
   struct Segment {
     int job = 0;
     double begin_ms = 0, end_ms = 0;
@@ -30,7 +30,7 @@ struct SharePage {
   std::vector<Policy> policies;
 };
 
-// The first kTimelineSegments of each policy's timeline are drawn, on one scale.
+// Draws the first kTimelineSegments of each policy's timeline, all on one time scale.
 std::string share_page(const SharePage& page);
 inline constexpr std::size_t kTimelineSegments = 1500;
 

@@ -60,9 +60,10 @@ std::vector<double> Scale::ticks(int most) const {
       }
     }
     if (result.size() >= 2) return result;
-    result.clear();  // an axis of so little that round steps are needed
+    result.clear();  // the axis spans so little that round steps are needed
   }
-  // The smallest of the steps 1, 2, 5, 10, … that gives no more ticks. They are counted in steps, so that zero is zero.
+  // The smallest step of 1, 2, 5, 10, … that gives no more than `most` ticks. Ticks are multiples of the step, so that
+  // zero is exactly zero.
   const double power = std::pow(10.0, std::floor(std::log10((high_ - low_) / most)));
   for (const double digit : {1.0, 2.0, 5.0, 10.0, 20.0}) {
     const double step = digit * power;

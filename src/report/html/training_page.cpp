@@ -37,7 +37,7 @@ Curve curve_of(const std::string& name, const std::vector<Report>& reports,
   return curve;
 }
 
-// The data that evaluations were of, in the order in which they are shown.
+// The names of the data that were evaluated, in the order in which they are shown.
 std::vector<std::string> data_of(const TrainingRecord& record) {
   std::vector<std::string> data;
   for (const char* name : {"validation", "test", "train"}) {
@@ -96,7 +96,7 @@ std::string metric_sections(const TrainingRecord& record) {
 
 struct OperatorTime {
   double seconds = 0, operations = 0, bytes = 0;
-  double memory_seconds = 0;  // of operators that are bound by memory
+  double memory_seconds = 0;  // of operators that are memory-bound
   std::int64_t count = 0;
 };
 
@@ -192,7 +192,7 @@ std::string facts(const TrainingRecord& record) {
   return html_facts(list);
 }
 
-// What is trained, on what, and the settings as the configuration has them.
+// The net, the data, and the settings from the configuration.
 std::string settings_section(const TrainingRecord& record) {
   if (record.config.toml.empty()) return "";
   return html_section("Settings", "The configuration, with what the command line wrote over it.",

@@ -1,4 +1,4 @@
-// A training as a page.
+// Shows a training as a page.
 #pragma once
 
 #include <chrono>
@@ -11,36 +11,36 @@
 namespace tessera::report {
 
 struct TrainingRecord {
-  std::string title;        // of the configuration
-  std::string net;          // what is trained, for people
-  bool is_running = false;  // the page loads itself anew while the training goes on
+  std::string title;        // that of the configuration
+  std::string net;          // a description of what is trained, for people
+  bool is_running = false;  // whether the page reloads itself because the training goes on
   TrainingConfig config;
   std::vector<StepReport> steps;
   std::vector<EvaluationReport> evaluations;
-  std::vector<StepTiming> timings;  // the operators of one step; may be empty
+  std::vector<StepTiming> timings;  // of the operators of one step; may be empty
   TrainingResult result;
 };
 
-// The builder's name, that of the model file without its ending, or else `otherwise`.
+// The builder's name, or the model file's name without its ending, or else `otherwise`.
 std::string name_of_net(const NetOptions& options, const std::string& otherwise);
 
-// Losses, metrics, learning rate and throughput over the steps, how the classes fare, what one step spends its time on,
-// and the settings.
+// Shows losses, metrics, learning rate and throughput over the steps, the results by class, the time of one step by
+// operator, and the settings.
 std::string training_page(const TrainingRecord& record);
 
-// Keeps the page of a training in a file, while it goes on and at its end. Not for several threads at once.
+// Keeps a training's page in a file up to date, while the training goes on and at its end. Not thread-safe.
 class TrainingPageFile {
  public:
-  // `record` has the title, the net, the configuration, and what an interrupted training had reported. Nothing is
-  // written yet.
+  // `record` has the title, the net, the configuration, and the reports of an interrupted training that goes on. Writes
+  // nothing yet.
   TrainingPageFile(std::string path, TrainingRecord record);
 
-  ~TrainingPageFile();  // a page of a training that ended by an error does not load itself anew
+  ~TrainingPageFile();  // if the training ended by an error, makes the page stop reloading itself
   TrainingPageFile(const TrainingPageFile&) = delete;
   TrainingPageFile& operator=(const TrainingPageFile&) = delete;
 
   TrainingRecord& record() { return record_; }
-  // Take reports; the file is replaced as a whole when the last time is some seconds ago. Throw Error(io).
+  // Add reports. The file is replaced as a whole, at most once in some seconds. Throw Error(io).
   void add(const StepReport& report);
   void add(const EvaluationReport& report);
   void finish(const TrainingResult& result);

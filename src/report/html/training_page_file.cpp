@@ -13,7 +13,7 @@ TrainingPageFile::~TrainingPageFile() {
   try {
     io::write_text(path_, training_page(record_));
   } catch (const Error&) {
-    // The error that ended the training counts for more.
+    // The error that ended the training is more important than this one.
   }
 }
 

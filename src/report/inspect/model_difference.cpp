@@ -24,7 +24,7 @@ std::string shown(const std::string& name) {
   return base::printable(base::shown(name));
 }
 
-// The real numbers that integers of a quantised model stand for.
+// The real numbers that the integers of a quantised model represent.
 ir::ValueId dequantised(ir::Graph& graph, ir::ValueId value) {
   const Quantisation quantisation = *quantisation_of(graph, value);
   std::vector<ir::ValueId> inputs{value, quantisation.scale};
@@ -32,7 +32,8 @@ ir::ValueId dequantised(ir::Graph& graph, ir::ValueId value) {
   return graph.add_op("DequantizeLinear", std::move(inputs), quantisation.attributes, graph.fresh_name("dequantised"));
 }
 
-// The model with other outputs; what they do not need is gone. `names`: what the outputs are called there.
+// The model with `wanted` as its outputs, and without the nodes that these do not need. `names` gets the outputs'
+// names.
 Model with_outputs(const Model& model, const std::vector<PairedValue>& wanted, std::vector<std::string>& names) {
   auto graph = std::make_shared<ir::Graph>(model.graph());
   std::vector<ir::ValueId> outputs;
@@ -54,7 +55,7 @@ Model with_outputs(const Model& model, const std::vector<PairedValue>& wanted, s
   return Model(std::move(graph), std::shared_ptr<const io::PackageOrigin>(keep, keep->package()));
 }
 
-// Names of `theirs` by those of `ours`: equal ones, or by position.
+// Maps the names of `ours` to those of `theirs`: equal ones, or else by position.
 std::map<std::string, std::string> counterparts(const std::vector<ValueDescription>& ours,
                                                 const std::vector<ValueDescription>& theirs, std::string_view what) {
   std::set<std::string> known;
@@ -74,7 +75,7 @@ class Side {
       : model_(model), options_(std::move(options)), inputs_(std::move(inputs)) {}
 
   const Model& model() const { return model_; }
-  // The values in their order.
+  // The wanted values, in their order.
   std::vector<Value> run(const std::vector<PairedValue>& wanted, const RunOptions& how) const {
     std::vector<std::string> names;
     const Model model = with_outputs(model_, wanted, names);
@@ -85,7 +86,7 @@ class Side {
   }
   NamedValues run(const RunOptions& how) const { return Session(model_, options_).run(inputs_, how); }
 
-  // Bytes of tensors by name, as the inputs make them; 0 where that is not known ahead.
+  // The bytes of tensors by name, for the given inputs; 0 if they are not known ahead of a run.
   std::map<std::string, std::int64_t> sizes() const {
     ir::Graph graph = model_.graph();
     for (const ir::ValueId id : graph.inputs()) {
@@ -177,7 +178,7 @@ class Comparer {
     ++result_.runs;
   }
 
-  // Pairs of values that both have, in groups that are no larger than may be handed out at once.
+  // The pairs of values, in groups that are small enough for one run to return.
   std::vector<std::vector<ValuePair>> chunks() {
     const std::map<std::string, std::int64_t> sizes_a = a_.sizes(), sizes_b = b_.sizes();
     ValuePairs all = pair_values(a_.model().graph(), b_.model().graph());
@@ -189,7 +190,7 @@ class Comparer {
       found_a.insert(pair.a.name);
       found_b.insert(pair.b.name);
       if (outputs_.contains(pair.a.name)) continue;
-      constexpr std::int64_t kReal = 4;  // bytes for each of an integer
+      constexpr std::int64_t kReal = 4;  // bytes of the real number for each integer
       const std::int64_t more = std::max(sizes_a.at(pair.a.name) * (pair.a.dequantised ? kReal : 1),
                                          sizes_b.at(pair.b.name) * (pair.b.dequantised ? kReal : 1));
       if (groups.empty() || bytes + more > options_.most_bytes) {
@@ -227,7 +228,7 @@ std::string described(const ValueComparison& each) {
                              : fmt::format("node '{}' ({})", shown(each.node), each.op);
 }
 
-// Columns of a line: figures, then what is left for the value and its operator.
+// Widths within a line: the figures come first, and this is left for the value and its operator.
 constexpr std::size_t kNameBytes = 44, kOperatorBytes = 16;
 
 std::string ratio(bool known, double value, int digits) {
@@ -238,7 +239,7 @@ std::string table_head() {
   return fmt::format("  {:>7} {:>9} {:>10} {:>9} {:>8}  value\n", "SNR, dB", "cosine", "largest", "relative", "differ");
 }
 
-// How many of the elements differ, so that 100% and 0% mean all and none.
+// The percentage of elements that differ, rounded such that 100% and 0% mean all and none.
 std::string share(const OutputDifference& difference) {
   if (difference.elements == 0) return "-";
   const double percent =
@@ -255,7 +256,7 @@ std::string line(const ValueComparison& each) {
   };
   std::string what = fmt::format("'{}'{}\n", cut(difference.name, kNameBytes),
                                  each.op.empty() ? "" : fmt::format(" ({})", cut(each.op, kOperatorBytes)));
-  // Names that a quantiser made of the other need no words.
+  // A name that differs only by a quantiser's suffix is not shown.
   if (!each.name_b.empty() && !each.name_b.starts_with(difference.name) && !difference.name.starts_with(each.name_b))
     what += fmt::format("{:>50}in B '{}'\n", "", cut(each.name_b, kNameBytes));
   if (!difference.mismatch.empty()) return fmt::format("  {:<47}  {}", cut(difference.mismatch, 47), what);
@@ -264,7 +265,7 @@ std::string line(const ValueComparison& each) {
                      share(difference), what);
 }
 
-// Of the first value that differs: one of its elements.
+// One element of the first value that differs, with both numbers.
 std::string first_element(const OutputDifference& difference) {
   if (!difference.mismatch.empty()) return fmt::format("  it is {}\n", difference.mismatch);
   if (difference.different_elements == 0) return "";
@@ -324,7 +325,7 @@ ModelDifference compare_models(const Model& a, const Model& b, const NamedValues
 }
 
 void sort_values(ModelDifference& difference, DifferenceOrder order) {
-  // Small numbers come first. What has no ratios because it cannot be compared is the worst of all.
+  // The smallest ratio comes first. A value without ratios, because it cannot be compared, counts as the worst.
   const auto key = [order](const ValueComparison& each) {
     const OutputDifference& figures = each.difference;
     if (order == DifferenceOrder::computed) return static_cast<double>(each.position);

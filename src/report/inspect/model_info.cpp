@@ -17,8 +17,8 @@
 namespace tessera::report {
 namespace {
 
-// Quantised weights are matrices or filters of small integers. Scalars and vectors of these types are zero points;
-// indices and shapes are of wider types.
+// Whether the constant is a quantised weight: a matrix or filter of small integers. Scalars and vectors of these types
+// are zero points; indices and shapes have wider types.
 bool is_quantised_weight(const Tensor& constant) {
   const int bits = bits_of(constant.dtype());
   return is_integer(constant.dtype()) && bits <= 8 && constant.rank() >= 2;
@@ -46,7 +46,7 @@ bool has_known_shapes(const Model& model) {
   });
 }
 
-// The model after the passes, as it would be planned.
+// The graph after the passes, as it would be planned.
 ir::Graph after_passes(const Model& model) {
   ir::Graph graph = model.graph();
   passes::PassContext context;
@@ -112,7 +112,7 @@ ModelInfo describe_model(const Model& model) {
       info.bytes += work.bytes();
     }
   } catch (const Error& error) {
-    // Not every model can run with dimensions that are made up.
+    // Not every model can run with assumed dimensions.
     if ((error.kind() != ErrorKind::invalid_model && error.kind() != ErrorKind::invalid_argument) ||
         has_known_shapes(model))
       throw;

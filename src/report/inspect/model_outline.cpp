@@ -15,7 +15,7 @@ namespace tessera::report {
 namespace {
 
 constexpr std::size_t kMostSuggestions = 3;
-// Names beyond that are no typing errors of a person's.
+// Longer names are no typing errors.
 constexpr std::size_t kMostComparedBytes = 200;
 
 std::string lower(std::string_view text) {
@@ -24,7 +24,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// The names nearest to the wanted one: those that contain it first, then those of the fewest different letters.
+// The names nearest to the wanted one: first those that contain it, then those with the smallest edit distance.
 std::vector<std::string> nearest(const std::string& wanted, const std::set<std::string>& names) {
   const std::string low = lower(wanted.substr(0, kMostComparedBytes));
   std::vector<std::pair<std::size_t, std::string>> ranked;
@@ -36,7 +36,7 @@ std::vector<std::string> nearest(const std::string& wanted, const std::set<std::
       continue;
     }
     std::size_t distance = base::edit_distance(low, candidate);
-    // Or the end of a name with a path before it.
+    // The wanted name may also be the end of a name with a path.
     if (candidate.size() > low.size())
       distance = std::min(
           distance, 1 + base::edit_distance(low, std::string_view(candidate).substr(candidate.size() - low.size())));
@@ -49,7 +49,7 @@ std::vector<std::string> nearest(const std::string& wanted, const std::set<std::
   return result;
 }
 
-// Where the value of a Constant node lies; null for other nodes and for values that are no tensor.
+// The tensor of a Constant node; null for other nodes, and for values that are not tensors.
 const Tensor* constant_of(const io::OutlineNode& node) {
   if (node.op != "Constant" || node.attributes.size() != 1 || node.outputs.size() != 1) return nullptr;
   return std::get_if<Tensor>(&node.attributes[0].value);

@@ -1,5 +1,5 @@
-// The graph of a model file as people look at it: nodes with attributes, inputs and outputs and where these come from
-// and go to; weights with statistics.
+// Shows the graph of a model file to people: nodes with attributes, inputs and outputs, where the inputs come from and
+// where the outputs go, and weights with statistics.
 #pragma once
 
 #include <deque>
@@ -15,7 +15,7 @@
 
 namespace tessera::report {
 
-// A graph, subgraph or function body of the file with what its names mean.
+// A graph, subgraph or function body of the file, and the meaning of the names in it.
 struct OutlineScope {
   const io::OutlineGraph* graph = nullptr;
   OutlineScope* outer = nullptr;
@@ -24,9 +24,9 @@ struct OutlineScope {
   std::unordered_map<std::string, ir::ValueType> types;
   std::unordered_map<std::string, Tensor> constants;  // initializers, and values of Constant nodes
   std::unordered_set<std::string> inputs, outputs;
-  std::unordered_map<std::string, std::size_t> producers;  // entries
+  std::unordered_map<std::string, std::size_t> producers;  // indices of entries
   std::unordered_map<std::string, std::vector<std::size_t>>
-      users;  // entries, those in subgraphs included, of the names that this graph defines
+      users;  // indices of entries, including those in subgraphs, for the names that this graph defines
 };
 
 struct OutlineEntry {
@@ -42,35 +42,35 @@ struct OutlineConstant {
 
 class ModelOutline {
  public:
-  // `typed` is the graph that the reader made of the same file: it knows the types that the file does not declare.
+  // `typed` is the graph that the reader made from the same file; it has the types that the file does not declare.
   ModelOutline(io::Outline outline, const ir::Graph& typed);
 
-  // Nodes in the order of the file, each followed by those of its subgraphs; those of functions last. The first has
-  // number 1.
+  // Nodes in the order of the file, each followed by those of its subgraphs, and those of functions at the end. The
+  // first node has number 1.
   const std::vector<OutlineEntry>& entries() const { return entries_; }
-  // Initializers and Constant nodes, subgraphs included.
+  // Initializers and Constant nodes, including those of subgraphs.
   const std::vector<OutlineConstant>& constants() const { return constants_; }
   const io::Outline& outline() const { return outline_; }
 
-  // What a name means where it is used. The type is open where nobody knows it, the tensor null unless the name is a
-  // constant.
+  // The type of the value that a name refers to in a scope, open if it is not known; and its tensor, null unless it is
+  // a constant.
   ir::ValueType type_of(const OutlineScope& scope, const std::string& name) const;
   const Tensor* constant(const OutlineScope& scope, const std::string& name) const;
-  // "input", "constant", "#3 Conv 'conv1'", "" where nobody knows.
+  // Where the value comes from: "input", "constant", "#3 Conv 'conv1'", or "" if not known.
   std::string origin(const OutlineScope& scope, const std::string& name) const;
-  // Likewise, of all who read it: nodes, and "output" for an output of the graph.
+  // The readers of the value: nodes, and "output" for an output of the graph.
   std::vector<std::string> users(const OutlineScope& scope, const std::string& name) const;
   // "#3 Conv 'conv1'"
   std::string label(std::size_t entry) const;
 
-  // Entries of nodes with that name, with an output of that name, or with that number ("#3"). Throws Error(not_found)
-  // with the names that come nearest.
+  // The entries of nodes with that name, with an output of that name, or with that number ("#3"). Throws
+  // Error(not_found) that lists the nearest names.
   std::vector<std::size_t> find(const std::string& name) const;
 
  private:
   OutlineScope& add_scope(const io::OutlineGraph& graph, const ir::Graph* typed, OutlineScope* outer,
                           std::string title);
-  // `twin`: the node that the reader made of it, or null.
+  // `twin` is the node that the reader made from this one, or null.
   void add_node(OutlineScope& scope, const io::OutlineNode& node, const ir::Node* twin);
   void add_uses();
 
@@ -80,16 +80,16 @@ class ModelOutline {
   std::vector<OutlineConstant> constants_;
 };
 
-// All lines end with a newline and are harmless on a terminal.
+// All lines end with a newline and contain no characters that affect a terminal.
 std::string nodes_text(const ModelOutline& model);
 std::string weights_text(const ModelOutline& model);
-// One node in full, with the values of constants of up to 100 elements. Throws as ModelOutline::find does.
+// All about one node, with the values of constants of up to 100 elements. Throws as ModelOutline::find does.
 std::string node_text(const ModelOutline& model, const std::string& name);
 
-// {"name", "doc_string", "inputs", "outputs", "nodes", "weights"}, of subgraphs too; "functions" of a model that has
-// some
+// A JSON object with the members "name", "doc_string", "inputs", "outputs", "nodes" and "weights", also for subgraphs;
+// and "functions" if the model has any.
 nlohmann::json outline_json(const ModelOutline& model);
-// A list of the nodes of that name as in outline_json, with "producer" of inputs and "users" of outputs.
+// A list of the nodes of that name, as in outline_json, with a "producer" for each input and "users" for each output.
 nlohmann::json node_json(const ModelOutline& model, const std::string& name);
 
 }  // namespace tessera::report

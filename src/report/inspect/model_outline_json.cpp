@@ -9,7 +9,7 @@
 namespace tessera::report {
 namespace {
 
-// Constants beyond that are summarised.
+// Constants of more elements are summarised.
 constexpr std::int64_t kMostElements = 1024;
 
 nlohmann::json finite_number(double value) {
@@ -22,7 +22,7 @@ nlohmann::json statistics_json(const TensorStatistics& statistics) {
           {"std", statistics.deviation}, {"zeros", statistics.zeros}, {"not_finite", statistics.not_finite}};
 }
 
-// Elements in the order of memory, as numbers or texts; integers stay whole.
+// The elements in memory order, as numbers or texts; integers stay integers.
 nlohmann::json elements_json(const Tensor& tensor) {
   nlohmann::json values = nlohmann::json::array();
   if (tensor.dtype() == DType::string) {
@@ -76,7 +76,7 @@ class OutlineJson {
     return json;
   }
 
-  // `linked`: with where inputs come from and who reads outputs.
+  // With `linked`, also says where inputs come from and which nodes read outputs.
   nlohmann::json node(std::size_t number, bool linked) const {
     const auto& [node, scope] = model_.entries()[number];
     nlohmann::json json{{"number", number + 1},

@@ -13,21 +13,21 @@ namespace tessera::report {
 namespace {
 
 constexpr std::size_t kColumns = 120;
-constexpr std::size_t kMostTextBytes = 80;  // of one attribute's text in a list of nodes
-// Elements of constants and attributes that are shown: in lists of nodes, and of one node in full.
+constexpr std::size_t kMostTextBytes = 80;  // the longest text of one attribute in a list of nodes
+// How many elements of constants and attributes are shown in lists of nodes, and for one node.
 constexpr std::size_t kFewElements = 8, kManyElements = 100;
 
 std::string safe(std::string_view text, std::size_t most_bytes = 100) {
   return base::printable(base::shortened(text, most_bytes));
 }
 
-// Of UTF-8, about: characters of two columns count as one.
+// The approximate width of UTF-8 text: characters that are two columns wide count as one.
 std::size_t columns_of(std::string_view text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
 }
 
-// The parts behind the first prefix, on as many lines as they need; later lines are indented likewise.
+// `prefix` and the parts, on as many lines as they need; later lines are indented to the end of the prefix.
 std::string wrapped(const std::string& prefix, const std::vector<std::string>& parts) {
   const std::string indent(columns_of(prefix), ' ');
   std::string text = prefix;
@@ -54,7 +54,7 @@ std::string number_text(double value) {
   return fmt::format("{:.6g}", value);
 }
 
-// "f32[64, 3] = [0.1, 0.2, …]"; the type alone of tensors with more elements.
+// "f32[64, 3] = [0.1, 0.2, …]"; only the type if the tensor has more than `most` elements.
 std::string tensor_text(const Tensor& tensor, std::size_t most) {
   const std::string type = std::string(name_of(tensor.dtype())) + to_string(tensor.shape());
   if (tensor.elements() > static_cast<std::int64_t>(most) || !tensor.has_data() || is_complex(tensor.dtype()))
@@ -116,7 +116,7 @@ std::string type_text(const ir::ValueType& type) {
   return type.is_tensor() && type.dtype == DType::undefined ? "?" : safe(ir::to_string(type), 200);
 }
 
-// "x: f32[1, 3]", and of a constant its values or that it is one.
+// "x: f32[1, 3]"; for a constant also its values, or the word that it is one.
 std::string value_text(const ModelOutline& model, const OutlineScope& scope, const std::string& name,
                        std::size_t most_elements) {
   if (name.empty()) return "(none)";
@@ -139,7 +139,7 @@ std::string scope_text(const OutlineScope& scope, const std::string& indent) {
                      scope.graph->name.empty() ? "" : fmt::format(": graph '{}'", safe(scope.graph->name)));
 }
 
-// A figure of a table: five digits, and the exponent where the number needs one.
+// A figure of a table: four significant digits, with an exponent if necessary.
 std::string figure(double value) {
   return value == 0 ? "0" : fmt::format("{:.4g}", value);
 }

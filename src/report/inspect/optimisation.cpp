@@ -30,7 +30,7 @@ std::vector<const PassChange*> changes(const OptimiseReport& report) {
   return list;
 }
 
-// "12 -> 9", or the number alone when it stays.
+// "12 -> 9", or a single number if it does not change.
 std::string from_to(const std::string& before, const std::string& after) {
   return before == after ? before : before + " -> " + after;
 }
@@ -54,7 +54,7 @@ std::string text_row(std::string_view pass, std::int64_t nodes_before, std::int6
                      time_text(seconds));
 }
 
-// Of all passes, also of those that changed nothing.
+// The time of all passes, including those that changed nothing.
 double seconds_of_passes(const OptimiseReport& report) {
   double seconds = 0;
   for (const PassChange& change : report.passes) seconds += change.seconds;
@@ -71,7 +71,7 @@ std::string difference_text(const OutputDifference& each) {
                      each.close ? "verified" : "DIFFERS ", name, each.largest, each.relative, ratios);
 }
 
-// "ONNX opset 11", and what made it another one than the model's.
+// "ONNX opset 11", and why it differs from the model's.
 std::string opset_text(const OptimiseReport& report) {
   if (report.opset == 0) return "";
   if (report.opset_before == 0 || report.opset == report.opset_before)
@@ -82,7 +82,7 @@ std::string opset_text(const OptimiseReport& report) {
                      fmt::join(report.opset_raised_by, ", "), report.opset_raised_by.size() == 1 ? "needs" : "need");
 }
 
-// Nothing unless the file is clearly larger than what it was made of.
+// "" unless the file is clearly larger than the original.
 std::string growth_text(const Optimisation& optimisation) {
   const std::int64_t before = optimisation.model_bytes, after = optimisation.report.file_bytes;
   constexpr double kMuch = 1.2;
@@ -97,7 +97,7 @@ std::string growth_text(const Optimisation& optimisation) {
                      base::format_bytes(before), why);
 }
 
-// What is to be known besides the table.
+// Remarks that complete the table.
 std::vector<std::string> remarks(const Optimisation& optimisation) {
   const OptimiseReport& report = optimisation.report;
   std::vector<std::string> list;
@@ -127,7 +127,7 @@ json cost_json(const GraphCost& cost) {
           {"unknown_nodes", cost.unknown_nodes}};
 }
 
-// As HTML, with arrows as people draw them.
+// HTML with typographic arrows in place of "->".
 std::string with_arrows(std::string text) {
   for (std::size_t at = text.find("->"); at != std::string::npos; at = text.find("->", at)) text.replace(at, 2, "→");
   return html_text(text);

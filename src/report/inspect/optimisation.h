@@ -1,4 +1,4 @@
-// What the optimiser did to a model and what that bought.
+// Reports what the optimiser changed in a model and what that gains.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace tessera::report {
 
 struct Optimisation {
   std::string model, output;  // as the user named them
-  std::string device;         // that time is predicted for
-  bool measured = true;       // false: its figures are rough ones
+  std::string device;         // for which times are predicted
+  bool measured = true;       // false if the device's profile is a rough one
   OptimiseReport report;
-  std::int64_t model_bytes = 0;  // of the file that was optimised; 0: not known
+  std::int64_t model_bytes = 0;  // of the original file; 0 if not known
   std::string verified_against;  // empty: nothing was run. Otherwise what the written file was compared with, on the
                                  // same inputs:
   std::vector<OutputDifference> differences;

@@ -59,12 +59,12 @@ class Comparison {
     result_.has_ratios = true;
     const double norms = std::sqrt(squares_a_) * std::sqrt(squares_b_);
     if (norms > 0) result_.cosine = std::clamp(products_ / norms, -1.0, 1.0);
-    else result_.cosine = squares_a_ == squares_b_ ? 1 : 0;  // of two zero vectors: they are the same
+    else result_.cosine = squares_a_ == squares_b_ ? 1 : 0;  // two zero vectors count as equal
     if (noise_ == 0) result_.snr_db = kInfinity;
     else result_.snr_db = squares_a_ > 0 ? 10 * std::log10(squares_a_ / noise_) : -kInfinity;
   }
 
-  // The largest |a|.
+  // Finds the largest |a|.
   void measure(const Value& a) {
     if (a.is_tensor() && is_numeric(a.tensor())) {
       for (const double element : backends::host::read<double>(a.tensor())) {

@@ -1,4 +1,4 @@
-// What each pass of the optimiser does to a model.
+// Describes what each pass of the optimiser does to a model.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace tessera::report {
 
 struct PassEffect {
   std::string name;
-  std::string_view summary;  // a sentence: what it does and what for
+  std::string_view summary;  // a sentence: what the pass does, and what for
   std::int64_t nodes_before = 0, nodes_after = 0;
 };
 
-// The sentence of a pass; "" for an unknown name.
+// The sentence for a pass; "" for an unknown name.
 std::string_view pass_summary(std::string_view name);
 
-// The passes that change the model on the way to `plan`, in order: those of the model with its symbolic dimensions and
-// those of the plan's shapes. None for a package that was optimised for this device.
+// The passes that change the model on the way to `plan`, in order: first those that run with symbolic dimensions, then
+// those that run for the plan's shapes. Empty for a package that was optimised for this device.
 std::vector<PassEffect> pass_effects(const Model& model, const SessionOptions& options, const plan::Plan& plan);
 
 }  // namespace tessera::report

@@ -9,10 +9,10 @@
 namespace tessera::report {
 namespace {
 
-// Elements made double at a time; of packed types whole bytes.
+// Elements that are converted to double at a time; a whole number of bytes for packed types.
 constexpr std::int64_t kBlockElements = 1 << 16;
 
-// Sums around the first finite element, so that a large mean does not hide a small deviation.
+// Sums relative to the first finite element, so that a large mean does not hide a small deviation.
 class Sums {
  public:
   void add(double value) {

@@ -12,13 +12,13 @@
 namespace tessera::report {
 namespace {
 
-// What quantisers append to the name of a value, those of rounded real numbers first.
+// Suffixes that quantisers append to the name of a value; those of dequantised values come first.
 constexpr std::array<std::string_view, 9> kSuffixes = {
     "_DequantizeLinear_Output", "_DequantizeLinear", "_dequantized",    "_dequantize",
     "_QuantizeLinear_Output",   "_quantized",        "_QuantizeLinear", "_quantize",
     "_QuantizeLinear_Input"};
 
-// Operators whose result is quantised, with the input that is its scale; the zero point follows.
+// Operators with a quantised result, and the index of the input that is its scale; the zero point is the next input.
 struct QuantisingOperator {
   std::string_view op;
   std::size_t scale;
@@ -37,14 +37,14 @@ constexpr std::array<QuantisingOperator, 14> kQuantising = {{{"QuantizeLinear", 
                                                              {"com.microsoft::QLinearSoftmax", 3},
                                                              {"com.microsoft::QLinearAveragePool", 3},
                                                              {"com.microsoft::QLinearGlobalAveragePool", 3}}};
-// Moving operators between a value and what made it; more is no model that somebody reads.
+// The most operators that move elements between a value and its producer; readable models do not have more.
 constexpr int kMostMoves = 64;
 
 bool is_activation(const ir::Node& node) {
   return node.op == "PRelu" || ops::find_activation_form(node.op) != nullptr;
 }
 
-// A model's values by name, with who makes and who reads them.
+// The values of a model by name, with their producers and readers.
 class Values {
  public:
   explicit Values(const ir::Graph& graph) : graph_(graph), uses_(graph.compute_uses()) {
@@ -66,7 +66,7 @@ class Values {
   }
 
   bool is_quantised(ir::ValueId id) const { return quantisation_of(graph_, id).has_value(); }
-  // What the readers of a value get of it: its rounded form where all of them read that.
+  // The value that the readers of `id` get: its rounded form, if all of them read that.
   ir::ValueId rounded(ir::ValueId id) const {
     ir::ValueId quantised = is_quantised(id) ? id : ir::ValueId{};
     if (!quantised.valid()) quantised = sole_output(id, "QuantizeLinear");
@@ -74,7 +74,7 @@ class Values {
     const ir::ValueId real = sole_output(quantised, "DequantizeLinear");
     return real.valid() ? real : quantised;
   }
-  // The result of the activation that is the only reader of the value.
+  // The result of the activation that is the only reader of the value; invalid if there is none.
   ir::ValueId activated(ir::ValueId id) const {
     const auto& readers = uses_[static_cast<std::size_t>(id.index)];
     if (readers.size() != 1 || graph_.is_output(id)) return {};
@@ -93,7 +93,7 @@ class Values {
   PairedValue paired(ir::ValueId id) const { return {name(id), is_quantised(id)}; }
 
  private:
-  // The output of the first reader, if all readers are that operator.
+  // The output of the first reader, if all readers apply that operator to the value; else invalid.
   ir::ValueId sole_output(ir::ValueId id, std::string_view op) const {
     const auto& readers = uses_[static_cast<std::size_t>(id.index)];
     const bool all = !readers.empty() && std::ranges::all_of(readers, [&](ir::NodeId reader) {
@@ -107,7 +107,7 @@ class Values {
   std::map<std::string, ir::ValueId, std::less<>> values_;
 };
 
-// The value that the other model calls by that name, maybe with a suffix.
+// The other model's value of that name, with or without a suffix.
 std::optional<ir::ValueId> counterpart(const std::string& name, const Values& other) {
   if (const auto same = other.find(name)) return same;
   for (const std::string_view suffix : kSuffixes) {
@@ -137,15 +137,15 @@ class Pairing {
   void pair(ir::ValueId a) {
     const auto found = counterpart(a_.name(a), b_);
     if (!found) return pair_after_activation(a);
-    // The name stands before the activation here, and after it there; the pair is made where the activation's result
-    // is.
+    // The name belongs to the value before the activation in one model, and after it in the other; the pair is made
+    // when the activation's result is visited.
     if (is_before_fused(a_, a, b_, *found)) return;
     if (is_before_fused(b_, *found, a_, a)) return add(a, b_.activated(*found));
     add(a, *found);
   }
 
-  // Of the result of an activation without a counterpart: what the other model calls by the name before the activation,
-  // if it has the activation inside.
+  // Handles the result of an activation without a counterpart: it is paired with the other model's value of the name
+  // before the activation, if that includes the activation.
   void pair_after_activation(ir::ValueId a) {
     const ir::Node* node = a_.maker(a);
     if (node == nullptr || !is_activation(*node) || node->inputs.empty() || a_.activated(node->inputs[0]) != a) return;
@@ -153,7 +153,8 @@ class Pairing {
     if (found && is_before_fused(a_, node->inputs[0], b_, *found)) add(a, *found);
   }
 
-  // Whether `value` is read by an activation alone, whose result the other model lacks because `twin` includes it.
+  // Whether an activation is the only reader of `value`, and its result is missing in the other model because `twin`
+  // includes the activation.
   static bool is_before_fused(const Values& own, ir::ValueId value, const Values& other, ir::ValueId twin) {
     const ir::ValueId after = own.activated(value);
     if (!after.valid() || counterpart(own.name(after), other) || other.activated(twin).valid()) return false;
@@ -173,7 +174,7 @@ class Pairing {
       b = b_.rounded(b);
     }
     ValuePair pair{a_.paired(a), b_.paired(b)};
-    // Integers of both are compared as they are.
+    // If both are integers, they are compared as integers.
     if (pair.a.dequantised && pair.b.dequantised) pair.a.dequantised = pair.b.dequantised = false;
     if (seen_.emplace(pair.a.name, pair.b.name).second) result_.pairs.push_back(std::move(pair));
   }
@@ -207,7 +208,7 @@ std::optional<Quantisation> quantisation_of(const ir::Graph& graph, ir::ValueId 
       if (const auto found = node.attributes.find(name); node.op == "QuantizeLinear" && found != node.attributes.end())
         quantisation.attributes.emplace(*found);
     }
-    // Where elements move, a scale for each channel moves too.
+    // If elements move, per-channel scales would have to move too.
     const std::optional<Shape> scales = graph.value(quantisation.scale).type.shape();
     if (moves > 0 && (!scales || element_count(*scales) != 1)) return std::nullopt;
     return quantisation;

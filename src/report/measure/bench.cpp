@@ -29,7 +29,7 @@ double median(const std::vector<double>& sorted) {
   return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
-// Milliseconds of each run. `interrupted`: whether it was cancelled after the first.
+// The milliseconds of each run. Sets `interrupted` if it was cancelled after the first one.
 std::vector<double> timed_runs(Session& session, const NamedValues& inputs, const BenchOptions& options,
                                bool& interrupted) {
   std::vector<double> times;

@@ -1,4 +1,4 @@
-// Timing a model.
+// Measures the time of a model's runs.
 #pragma once
 
 #include <string>
@@ -8,31 +8,31 @@
 namespace tessera::report {
 
 struct BenchOptions {
-  int runs = 20;       // at least, and at least one
-  double seconds = 0;  // timed runs go on until so much time has passed
+  int runs = 20;       // at least so many, and at least one
+  double seconds = 0;  // timed runs go on until so many seconds have passed
   int warmup = 3;
   SessionOptions session;
   RunOptions run;
 };
 
-// Times in milliseconds of one process: load (reading the file and fixing dimensions), the first run (planning, packing
-// and running), then `runs` warm runs, as many as were timed.
+// Times in milliseconds: load (reading the file and fixing dimensions), the first run (planning, packing and running),
+// and `runs` warm runs.
 struct BenchResult {
   double load_ms = 0, first_ms = 0, median_ms = 0, min_ms = 0, p90_ms = 0, p99_ms = 0;
   int runs = 0;
-  bool interrupted = false;  // options.run.cancellation came before all runs were timed
+  bool interrupted = false;  // whether the run was cancelled before all runs were timed
   int threads = 0;
-  std::string precision;  // what layers of floats multiplied in
+  std::string precision;  // in which float layers multiplied
   std::int64_t peak_rss_bytes = 0, arena_bytes = 0, weights_bytes = 0;
   std::map<std::string, std::string> shapes;  // input name → type and shape as run
 };
 
-// Cancelled when at least one run is timed, it ends with those. Throws as Session does, Error(cancelled) included.
+// If it is cancelled after at least one timed run, returns the results so far. Throws as Session does, including
+// Error(cancelled).
 BenchResult bench_model(const Model& model, double load_ms, const NamedValues& inputs, const BenchOptions& options);
 
-// {"model", "precision", "threads", "shapes", "load_ms", "first_ms", "median_ms", "min_ms", "p90_ms", "p99_ms", "runs",
-// "interrupted",
-//  "peak_rss_bytes", "arena_bytes", "weights_bytes"}
+// A JSON object with the members "model", "precision", "threads", "shapes", "load_ms", "first_ms", "median_ms",
+// "min_ms", "p90_ms", "p99_ms", "runs", "interrupted", "peak_rss_bytes", "arena_bytes" and "weights_bytes".
 std::string bench_json(const std::string& model, const BenchResult& result);
 
 }  // namespace tessera::report

@@ -31,14 +31,14 @@ cost::Rates measure_rates(int threads, cpu::RoofEffort effort) {
     double& rate = loop.what.starts_with("bf16") ? rates.bf16 : loop.what.starts_with("int8") ? rates.int8 : rates.f32;
     rate = std::max(rate, cpu::measure_compute(loop, threads, effort));
   }
-  // Without instructions of its own a narrow type is computed with as float32.
+  // A narrow type without instructions of its own is computed in float32.
   if (rates.bf16 == 0) rates.bf16 = rates.f32;
   if (rates.int8 == 0) rates.int8 = rates.f32;
   rates.f16 = rates.f32;
   return rates;
 }
 
-// Kernels read more than they write: the mean of reading and copying.
+// The mean of reading and copying, because kernels read more than they write.
 double measure_bandwidth(const cpu::MemoryLevel& level, int threads, cpu::RoofEffort effort) {
   double sum = 0;
   int loops = 0;
@@ -67,7 +67,7 @@ MeasuredRoof measure_roof(int threads, cpu::RoofEffort effort, const Progress& p
              begin + (end - begin) * static_cast<double>(i + 1) / static_cast<double>(levels.size() + 1));
     const double bandwidth = measure_bandwidth(levels[i], threads, effort);
     if (levels[i].size_bytes == 0) roof.bandwidth = bandwidth;
-    // Each core has a first and a second level of its own.
+    // Each core has a first-level and a second-level cache of its own.
     else
       roof.caches.push_back({levels[i].name, levels[i].size_bytes * (levels[i].name == "L3" ? 1 : threads), bandwidth});
   }
@@ -78,7 +78,7 @@ Model model_of(ir::Graph graph) {
   return Model(std::make_shared<const ir::Graph>(std::move(graph)));
 }
 
-// The time of an operator that has next to nothing to do.
+// The time of an operator that does almost nothing.
 double measure_overhead(int runs) {
   const Model model = model_of(calibration_net_of_small_operators());
   Session session(model);
@@ -87,7 +87,7 @@ double measure_overhead(int runs) {
   return seconds[seconds.size() / 2];
 }
 
-// How a net runs to be measured.
+// One of the ways in which a net is run for measurements.
 struct Variant {
   bool plain = false;  // with the kernels of a graph that is not optimised
   DType precision = DType::f32;
@@ -99,7 +99,7 @@ std::vector<Variant> variants_of(const CalibrationNet& net) {
   return {{}, {.plain = true}, {.precision = DType::bf16}};
 }
 
-// `profile`: of so many threads.
+// `profile` is the profile for this number of threads.
 void add_samples(const Model& model, const Variant& variant, int threads, int runs, const cost::DeviceProfile& profile,
                  cost::Correction& correction) {
   const NamedValues inputs = inputs_to_time(model, 1);
@@ -184,7 +184,7 @@ void save_calibration(const cost::DeviceProfile& profile, const std::filesystem:
 }
 
 CpuProfile load_cpu_profile() {
-  std::error_code unknown;  // a folder that no one can look into has no profile
+  std::error_code unknown;  // a folder that cannot be read has no profile
   if (io::cache_folder().has_value() && std::filesystem::exists(calibration_path(), unknown)) {
     CpuProfile found{cost::load_profile(calibration_path().string()), true};
     if (found.profile.title == machine_title()) return found;

@@ -16,8 +16,8 @@ using models::Activation;
 using models::LayerBuilder;
 using models::ValueId;
 
-// Convolutions of one position count: channels from `low` to `high`, with windows of 1, 3 and 5, plain and a channel at
-// a time, with and without activations and sums.
+// Convolutions with one number of positions: channels from `low` to `high`, with windows of 1, 3 and 5, ordinary and
+// depthwise, with and without activations and sums.
 void convolutions(LayerBuilder& layers, std::int64_t size, std::int64_t low, std::int64_t high, std::size_t axes) {
   ir::Dims dims{1, low};
   dims.insert(dims.end(), axes, ir::Dim(size));
@@ -50,7 +50,8 @@ void convolutions(LayerBuilder& layers, std::int64_t size, std::int64_t low, std
   layers.output("y", x);
 }
 
-// What changes the number of positions: strides, first layers of three channels, pooling, upsampling, concatenation.
+// Operators that change the number of positions: strides, first layers of three channels, pooling, upsampling,
+// concatenation.
 void resolutions(LayerBuilder& layers, std::size_t axes) {
   const std::int64_t size = axes == 2 ? 160 : 48;
   ir::Dims dims{1, axes == 2 ? 3 : 1};
@@ -89,8 +90,8 @@ void resolutions(LayerBuilder& layers, std::size_t axes) {
   layers.output("y", layers.conv("last", x, channels, 5, {.kernel = std::vector<std::int64_t>(axes, 1)}));
 }
 
-// What moves feature maps and computes little: concatenation, pooling, gates a channel, few output channels, a
-// classifier of one row.
+// Operators that move feature maps and compute little: concatenation, pooling, per-channel gates, layers of few output
+// channels, a classifier of one row.
 void maps(LayerBuilder& layers, std::int64_t size, std::int64_t channels, std::size_t axes) {
   ir::Dims dims{1, channels};
   dims.insert(dims.end(), axes, ir::Dim(size));
@@ -118,14 +119,14 @@ void maps(LayerBuilder& layers, std::int64_t size, std::int64_t channels, std::s
   layers.output("means", models::global_average(layers, overlapping));
 }
 
-// x rounded to bytes, and back to floats.
+// x rounded to int8, and dequantised again.
 ValueId quantised(LayerBuilder& layers, ValueId x) {
   ops::GraphBuilder& ops = layers.ops();
   const ValueId scale = ops.scalar(0.05), zero = ops.scalar(128, DType::u8);
   return ops.add("DequantizeLinear", {ops.add("QuantizeLinear", {x, scale, zero}), scale, zero});
 }
 
-// Weights of bytes, dequantised with a scale for each index of `axis`.
+// int8 weights, dequantised with a scale for each index of `axis`.
 ValueId byte_weights(LayerBuilder& layers, const std::string& name, Shape shape, std::int64_t axis) {
   Tensor bytes(DType::i8, shape);
   std::int8_t* data = bytes.mutable_data<std::int8_t>();
@@ -135,7 +136,7 @@ ValueId byte_weights(LayerBuilder& layers, const std::string& name, Shape shape,
                           {{"axis", axis}});
 }
 
-// Convolutions of bytes, of one position count, as `convolutions`.
+// int8 convolutions with one number of positions, like those of `convolutions`.
 void quantised_convolutions(LayerBuilder& layers, std::int64_t size, std::int64_t low, std::int64_t high) {
   ValueId x = quantised(layers, layers.input("x", DType::f32, {1, low, size, size}));
   const auto conv = [&](const std::string& name, ValueId data, std::int64_t from, std::int64_t to, std::int64_t kernel,
@@ -163,7 +164,7 @@ void quantised_convolutions(LayerBuilder& layers, std::int64_t size, std::int64_
   layers.output("y", quantised(layers, layers.max_pool(x, {2, 2}, 2)));
 }
 
-// Linear layers of bytes with activations of floats between them, as transformers are quantised.
+// int8 linear layers with float activations between them, as transformers are quantised.
 void quantised_linears(LayerBuilder& layers, std::int64_t tokens, std::int64_t width) {
   ValueId x = layers.input("x", DType::f32, {tokens, width});
   const auto linear = [&](const char* name, ValueId data, std::int64_t from, std::int64_t to) {
@@ -181,14 +182,14 @@ void quantised_linears(LayerBuilder& layers, std::int64_t tokens, std::int64_t w
   layers.output("y", x);
 }
 
-// Transformer blocks of other widths than usual models have.
+// Transformer blocks of widths that usual models do not have.
 void transformer(LayerBuilder& layers, std::int64_t tokens, std::int64_t width, std::int64_t heads) {
   const ValueId ids = layers.input("ids", DType::i64, {1, tokens});
   const ValueId words = layers.embedding("words", ids, 5000, width),
                 kinds = layers.embedding("kinds", layers.input("kinds", DType::i64, {1, tokens}), 2, width);
   ValueId x = layers.layer_norm(
       "norm", layers.add(layers.add(words, kinds), layers.weight("places", {tokens, width}, 0.5)), width);
-  // Added to the scores: nothing where a token counts.
+  // A mask that is added to the scores: zero for tokens that count.
   ops::GraphBuilder& ops = layers.ops();
   const ValueId counts =
       ops.add("Cast", {layers.input("mask", DType::i64, {1, 1, 1, tokens})}, {{"to", std::int64_t{1}}});
@@ -205,8 +206,8 @@ void transformer(LayerBuilder& layers, std::int64_t tokens, std::int64_t width, 
   layers.output("y", x);
 }
 
-// LSTM and GRU of several widths, forwards and in both directions. The weights of a step come from one cache or
-// another, by their size.
+// LSTM and GRU of several widths, forward and bidirectional. Depending on their size, the weights of a step come from
+// one cache or another.
 void recurrent(LayerBuilder& layers, std::int64_t steps, std::int64_t batch) {
   constexpr std::int64_t features = 64;
   ops::GraphBuilder& ops = layers.ops();

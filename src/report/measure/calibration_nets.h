@@ -1,5 +1,5 @@
-// Nets that are no model of anybody's: layers of many sizes behind one another, so that each kernel meets its data as
-// in a real run, partly in caches and partly not.
+// Nets for measurements that resemble no particular model: layers of many sizes in sequence, so that each kernel finds
+// its data as in a real run, partly in caches and partly not.
 #pragma once
 
 #include <vector>
@@ -11,11 +11,11 @@ namespace tessera::report {
 struct CalibrationNet {
   ir::Graph graph;         // types inferred, all shapes concrete, weights seeded
   bool quantised = false;  // layers between DequantizeLinear and QuantizeLinear
-  bool products = true;    // has layers with weights: they can be rounded to bfloat16
+  bool products = true;    // whether it has layers with weights, which can be rounded to bfloat16
 };
 
 std::vector<CalibrationNet> calibration_nets();
-// Operators whose tensors have a few elements.
+// A net of operators whose tensors have only a few elements.
 ir::Graph calibration_net_of_small_operators();
 
 }  // namespace tessera::report

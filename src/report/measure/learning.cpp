@@ -6,7 +6,7 @@
 namespace tessera::report {
 namespace {
 
-// Whether predictions without corrections are the same, for products in the precisions that the CPU measures.
+// Whether uncorrected predictions are equal, for products in the precisions that the CPU measures.
 bool is_as_fast(const cost::DeviceProfile& a, const cost::DeviceProfile& b) {
   const auto same_peak = [&](cost::Precision precision) {
     return a.peak(precision, true) == b.peak(precision, true) && a.peak(precision, false) == b.peak(precision, false);
@@ -48,7 +48,7 @@ std::size_t learn_from(const Explanation& explanation) {
     sample->learned = true;
     samples.push_back(std::move(*sample));
   }
-  const bool alone = stored.profile.multiprocessors == 1;  // one thread is all
+  const bool alone = stored.profile.multiprocessors == 1;  // one thread is also all threads
   if ((one || alone) && stored.profile.one_thread) stored.profile.one_thread->correction.learn(samples);
   if (!one || alone) stored.profile.correction.learn(samples);
   save_calibration(stored.profile, calibration_path());

@@ -23,7 +23,7 @@ std::vector<double> step_seconds(Session& session, const NamedValues& inputs, in
   std::vector<StepTiming> timings;
   RunOptions run = how;
   run.timings = &timings;
-  session.run(inputs, how);  // plans, packs, touches the memory
+  session.run(inputs, how);  // makes the plan, packs weights and touches the memory
   std::vector<std::vector<double>> samples;
   const auto start = std::chrono::steady_clock::now();
   const auto enough = [&](int done) {

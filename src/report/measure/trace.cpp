@@ -51,12 +51,12 @@ json step_slice(const StepTiming& step) {
   return slice(step_name(step), step.op, 0, step.start_ns, step.duration_ns, std::move(arguments));
 }
 
-// The innermost step that ran at this time; null between steps. Steps are sorted by their start.
+// The innermost step that ran at this time; null between steps. The steps are sorted by start time.
 const StepTiming* step_at(const std::vector<const StepTiming*>& steps, std::int64_t at_ns) {
   for (auto it = std::ranges::upper_bound(steps, at_ns, {}, &StepTiming::start_ns); it != steps.begin();) {
     const StepTiming* step = *--it;
     if (at_ns < step->start_ns + step->duration_ns) return step;
-    if (step->depth == 0) break;  // what began earlier ended before it
+    if (step->depth == 0) break;  // earlier steps ended before this one began
   }
   return nullptr;
 }
@@ -72,7 +72,7 @@ void add_names(const RunTrace& trace, const std::string& model_name, json& event
   }
 }
 
-// Steps of the model's own graph are those of the plan, in order.
+// The steps of the model's own graph are those of the plan, in order.
 void add_memory(const RunTrace& trace, json& events) {
   std::size_t index = 0;
   std::int64_t end = 0;

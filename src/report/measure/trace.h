@@ -14,18 +14,18 @@ namespace tessera::report {
 
 struct RunTrace {
   std::vector<StepTiming> steps;
-  std::vector<base::ThreadSpan> spans;  // of the threads in the steps' parallel loops
+  std::vector<base::ThreadSpan> spans;  // those of the pool's threads in the steps' parallel loops
   std::int64_t origin_ns = 0;           // when the run began, on the clock of the spans
   MemoryTimeline memory;                // of the plan that ran
 };
 
-// Runs the session once and writes down what its threads did. Throws Error as Session::run does.
+// Runs the session once and records what its threads did. Throws Error as Session::run does.
 NamedValues traced_run(Session& session, const NamedValues& inputs, const RunOptions& options, RunTrace& trace);
 
-// One track for the calling thread and one for each thread of the pool that took part. The first has a slice for each
-// step, with kernel, shapes, operations, bytes and the rates that it reached as arguments, and steps inside subgraphs
-// below theirs; the others have a slice for each parallel loop of which they ran a part. Counters show the bytes of the
-// arena in use, as the plan has them, and the size of the arena.
+// A trace with one track for the calling thread and one for each thread of the pool that took part. The calling
+// thread's track has a slice for each step, with kernel, shapes, operations, bytes and the achieved rates as arguments;
+// steps inside subgraphs are below theirs. The other tracks have a slice for each parallel loop in which the thread ran
+// chunks. Counters show the arena's bytes in use, according to the plan, and the arena's size.
 std::string trace_json(const RunTrace& trace, const std::string& model_name);
 
 }  // namespace tessera::report

@@ -1,4 +1,4 @@
-// JSON as text.
+// Writes JSON as text.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,7 +6,8 @@
 
 namespace tessera::report {
 
-// Names from files may hold any bytes: those that are no UTF-8 become U+FFFD. `indent` as nlohmann::json::dump has it.
+// Bytes that are not UTF-8, which names from files may contain, become U+FFFD. `indent` is that of
+// nlohmann::json::dump.
 inline std::string json_text(const nlohmann::json& json, int indent = -1) {
   return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -20,11 +20,11 @@ bool is_channels(std::int64_t dim) {
   return dim == 1 || dim == 3 || dim == 4;
 }
 
-// Which axes of an input are what.
+// The axes of an input for images.
 struct Layout {
   std::size_t channels = 0, height = 0, width = 0;
   bool has_batch = false;
-  std::int64_t count = 3;  // of channels
+  std::int64_t count = 3;  // number of channels
 };
 
 Layout layout_of(const ValueDescription& input) {
@@ -34,7 +34,7 @@ Layout layout_of(const ValueDescription& input) {
   Layout layout;
   layout.has_batch = rank == 4;
   const std::size_t first = rank - 3;
-  // Where either could be channels, the first one is: that is how most models have it.
+  // If either axis could be that of the channels, it is the first one, as in most models.
   const bool last = is_channels(input.dims[rank - 1]) && !is_channels(input.dims[first]);
   layout.channels = last ? rank - 1 : first;
   layout.height = last ? first : first + 1;
@@ -66,7 +66,7 @@ PictureScale scale_for(const ValueDescription& input, const Layout& layout, Pict
   return scale;
 }
 
-// Height and width of the picture in the input.
+// The height and width of the image in the input.
 std::pair<std::int64_t, std::int64_t> size_for(std::int64_t height, std::int64_t width, std::int64_t wanted_height,
                                                std::int64_t wanted_width) {
   const auto in_proportion = [](std::int64_t wanted, std::int64_t of, std::int64_t other) {
@@ -79,7 +79,7 @@ std::pair<std::int64_t, std::int64_t> size_for(std::int64_t height, std::int64_t
   return {height, width};
 }
 
-// One axis after the other, in [height, width, channels]. At the edges the filter takes what there is of the picture.
+// Resizes [height, width, channels], one axis after the other. At the edges, the filter is cut off and normalised.
 Tensor resized(Tensor pixels, std::int64_t height, std::int64_t width) {
   const std::array<std::int64_t, 2> sizes = {height, width};
   for (std::size_t axis = 0; axis < 2; ++axis) {
@@ -129,7 +129,7 @@ std::string_view range_of(PictureScale scale) {
   }
 }
 
-// [height, width, channels] of floats 0 to 255 in the order and type of the input.
+// Converts [height, width, channels] of floats 0 to 255 to the axes, type and range of the input.
 Tensor arranged(const Tensor& pixels, const Layout& layout, DType dtype, PictureScale scale) {
   const std::int64_t height = pixels.shape()[0], width = pixels.shape()[1], channels = pixels.shape()[2];
   const bool last = layout.channels > layout.height;

@@ -40,7 +40,7 @@ void add_statistics(const std::vector<double>& values, ValueSummary& summary) {
     summary.first_values += fmt::format("{}{:.6g}", i ? ", " : "", values[i]);
 }
 
-// A part of a sequence or map, in a few words.
+// A short description of an element of a sequence or map.
 std::string brief(const Value& value) {
   if (!value.has_value()) return "nothing";
   if (value.is_tensor()) {

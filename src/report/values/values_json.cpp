@@ -81,7 +81,7 @@ Json to_json(const Value& value) {
 }
 
 [[noreturn]] void wrong(const Json& json, const std::string& expected) {
-  // Writing calls itself once a level, and levels there may be any number of.
+  // Writing recurses once per level, and there may be any number of levels.
   const bool flat = json.size() < 100 &&
                     std::all_of(json.begin(), json.end(), [](const Json& element) { return element.is_primitive(); });
   const std::string text = flat ? base::shortened(json_text(json), 60) : json.is_array() ? "a list" : "an object";
@@ -124,7 +124,7 @@ struct Flattener {
       if (at->empty()) break;
       at = &at->front();
     }
-    // Below an empty list only the declaration knows.
+    // The shape below an empty list is known from the declaration alone.
     if (!shape.empty() && shape.back() == 0 && type.dims) {
       while (shape.size() < type.dims->size())
         shape.push_back(std::max<std::int64_t>(0, (*type.dims)[shape.size()].value()));
@@ -132,7 +132,7 @@ struct Flattener {
   }
 
   void collect(const Json& json, std::size_t axis) {
-    if (axis == shape.size()) return elements.push_back(&json);  // a list here fits no element type
+    if (axis == shape.size()) return elements.push_back(&json);  // a list at this depth fits no element type
     if (!json.is_array() || static_cast<std::int64_t>(json.size()) != shape[axis])
       wrong(json, fmt::format("a list of {}", shape[axis]));
     for (const Json& element : json) collect(element, axis + 1);

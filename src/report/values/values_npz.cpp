@@ -76,8 +76,8 @@ Tensor slice(const Tensor& tensor, std::int64_t i) {
   return result;
 }
 
-// The element type that an array of this name has by the declared types: of the value, or of the sequence or map that
-// it is a part of; undefined if unknown.
+// The declared element type of an array of this name: that of the value, or of the sequence or map that it is a part
+// of; undefined if unknown.
 DType declared_type(std::string_view array, const TypesByName& types) {
   for (std::size_t end = array.size(); end != std::string_view::npos && end > 0; end = array.rfind('/', end - 1)) {
     const auto found = types.find(array.substr(0, end));
@@ -97,7 +97,7 @@ void check_raw_type(const std::string& name, DType found, DType declared) {
        name, name_of(found), name_of(declared), name, io::ml_dtypes_name(declared));
 }
 
-// Takes the arrays of values that are not plain tensors.
+// Collects the arrays of values that are not plain tensors.
 class Collector {
  public:
   explicit Collector(Arrays arrays) : arrays_(std::move(arrays)) {}
@@ -112,7 +112,7 @@ class Collector {
     return tensor;
   }
 
-  // Whether there is anything of this value.
+  // Whether the archive has any part of this value.
   bool has_parts(const std::string& name) const {
     const auto next = arrays_.lower_bound(name + "/");
     return next != arrays_.end() && next->first.starts_with(name + "/");
