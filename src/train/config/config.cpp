@@ -1,4 +1,4 @@
-// A training as a TOML file.
+// Reads a training from a TOML file.
 #include "train/config/config.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::int64_t at_least(TomlTable& table, const char* place, const char* key, std:
   return value;
 }
 
-// A share of something: from 0 to below 1.
+// A fraction: from 0 to below 1.
 double share(TomlTable& table, const char* place, const char* key, double otherwise) {
   const double value = table.number(key, otherwise);
   require(value >= 0 && value < 1, ErrorKind::invalid_argument, "{}.{} is {}, expected a number in [0, 1)", place, key,
@@ -98,7 +98,7 @@ TrainingData read_data(TomlTable table) {
   return data;
 }
 
-// A list of numbers, one number, or "balanced".
+// Reads a list of numbers, a single number, or "balanced".
 void read_weights(TomlTable& table, const char* key, std::vector<double>& weights, bool& balanced) {
   if (!table.is_text(key)) {
     weights = table.numbers(key);
@@ -216,7 +216,7 @@ TrainingConfig train::read_training_config(TomlTable& root) {
   if (root.has("prune")) config.prune = train::read_prune(root.table("prune"));
   if (root.has("teacher")) config.teacher = train::read_teacher(root.table("teacher"));
   if (root.has("compress")) config.compress = train::read_compress(root.table("compress"));
-  // Whoever resumes or evaluates the training may do so from another folder.
+  // Makes paths absolute, because the training may be resumed or evaluated from another folder.
   for (const char* path : {"output", "model.file", "data.train", "data.test", "data.train_labels", "data.test_labels",
                            "teacher.file", "teacher.checkpoint"})
     root.make_absolute(path);

@@ -1,4 +1,4 @@
-// The tables of a training's configuration, for files that hold more than these.
+// Reads the tables of a training's configuration, also from files that hold further tables.
 #pragma once
 
 #include "io/toml_table.h"
@@ -6,12 +6,12 @@
 
 namespace tessera::train {
 
-// Reads the tables that docs/training.md lists from a file; others are left to the caller, who checks that all were
+// Reads the tables that docs/training.md lists. Other tables are left to the caller, who checks that everything was
 // read. Throws Error(invalid_argument).
 TrainingConfig read_training_config(io::TomlTable& root);
 
-// Throws Error(invalid_argument) for a number that is not finite or out of range, naming its key. Options whose range
-// depends on others, or on the net, are checked where they are used.
+// Throws Error(invalid_argument), which names the key, for a number that is not finite or out of range. Options whose
+// range depends on others, or on the net, are checked where they are used.
 void check_config(const TrainingConfig& config);
 
 }  // namespace tessera::train

@@ -1,4 +1,4 @@
-// The ranges of a training's numbers, for configurations from files and from programs alike.
+// Checks the ranges of a training's numbers, for configurations from files and from programs alike.
 #include <cmath>
 #include <limits>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::max();
 
-// A number from `least` to `most`.
+// Throws unless the number is from `least` to `most`.
 void check(const char* key, double value, double least, double most = kNoLimit) {
   if (std::isfinite(value) && value >= least && value <= most) return;
   if (most == kNoLimit)
@@ -18,7 +18,7 @@ void check(const char* key, double value, double least, double most = kNoLimit) 
   fail(ErrorKind::invalid_argument, "{} is {}, expected a number from {} to {}", key, value, least, most);
 }
 
-// A number from 0 to below 1.
+// Throws unless the number is from 0 to below 1.
 void check_share(const char* key, double value) {
   require(value >= 0 && value < 1, ErrorKind::invalid_argument, "{} is {}, expected a number in [0, 1)", key, value);
 }

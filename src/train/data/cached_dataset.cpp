@@ -16,7 +16,7 @@
 namespace tessera::train {
 namespace {
 
-// Fields of a sample lie behind each other, in their order.
+// The fields of a sample are stored contiguously, in their order.
 class CachedDataset : public Dataset {
  public:
   explicit CachedDataset(std::shared_ptr<const Dataset> data)
@@ -77,7 +77,7 @@ class MemoryCache final : public CachedDataset {
     }
     auto made = std::make_unique<const std::vector<std::byte>>(gathered(to));
     const std::vector<std::byte>* none = nullptr;
-    // Two threads may read the same sample at once; the first one keeps it.
+    // If two threads read the same sample at once, the first one stores it.
     if (slot.compare_exchange_strong(none, made.get(), std::memory_order_acq_rel)) {
       made.release();
       set_kept(index);
@@ -127,7 +127,7 @@ class DiskCache final : public CachedDataset {
   std::int64_t memory_bytes() const override { return data().memory_bytes(); }
 
  private:
-  // Calls step(bytes done, where in the file) until a whole sample went through.
+  // Calls step(bytes done, offset in the file) until a whole sample was transferred.
   template <typename Step>
   void transfer(std::int64_t index, Step step) const {
     std::int64_t done = 0;

@@ -1,4 +1,4 @@
-// A data set whose samples are read from their source once and then kept as they were decoded.
+// Data sets that read each sample from their source once and then keep it in decoded form.
 #pragma once
 
 #include <filesystem>
@@ -8,11 +8,11 @@
 
 namespace tessera::train {
 
-// Keeps samples in memory, up to `max_bytes`; those that come later are read from their source each time.
+// Keeps samples in memory, up to `max_bytes`; further samples are read from their source each time.
 std::shared_ptr<Dataset> cache_in_memory(std::shared_ptr<const Dataset> data, std::int64_t max_bytes);
 
-// Keeps samples in a file without a name in `folder`, which is gone with the process. Throws Error(io) where the folder
-// has no room for all of them or cannot be written.
+// Keeps samples in an unnamed file in `folder`, which disappears with the process. Throws Error(io) if the folder has
+// too little space for all samples, or cannot be written to.
 std::shared_ptr<Dataset> cache_on_disk(std::shared_ptr<const Dataset> data, const std::filesystem::path& folder);
 
 }  // namespace tessera::train

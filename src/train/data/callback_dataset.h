@@ -1,4 +1,4 @@
-// Samples that a function of the caller makes.
+// Samples that are computed by a function of the caller.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@
 
 namespace tessera::train {
 
-// Returns the fields of sample `index` by name. It is called from several threads at once. What it throws is an error
-// of that sample alone.
+// Returns the fields of sample `index` by name. Called from several threads at once. An exception counts as an error of
+// that sample alone.
 using SampleCallback = std::function<std::map<std::string, Tensor>(std::int64_t index)>;
 
 // A data set of `size` samples. Every sample must have these fields with these types and shapes (without the batch
-// dimension); one that has not is an error of its sample. `source` names the data in messages. Throws
-// Error(invalid_argument) for an empty function, no fields, fields of strings or a negative size.
+// dimension); otherwise reading it fails. `source` names the data in messages. Throws Error(invalid_argument) for an
+// empty function, no fields, fields of strings or a negative size.
 std::unique_ptr<Dataset> make_callback_dataset(std::vector<Field> fields, std::int64_t size, SampleCallback callback,
                                                std::string source = "callback");
 

@@ -1,4 +1,4 @@
-// Samples in the element types that a net and its loss take.
+// Converts samples to the element types that a net and its loss take.
 #pragma once
 
 #include <map>
@@ -9,17 +9,17 @@
 
 namespace tessera::train {
 
-// What a field becomes. `shape` has the elements of the field's own shape. `scales_bytes`: u8 becomes [0, 1], as the
-// bytes of pictures are read; else numbers stay what they are.
+// The type and shape that a field is converted to. `shape` has as many elements as the field's own shape. With
+// `scales_bytes`, u8 is scaled to [0, 1], as images are; otherwise numbers keep their values.
 struct FieldForm {
   DType dtype = DType::undefined;
   Shape shape;
   bool scales_bytes = false;
 };
 
-// The data with fields in these forms, by their names (train/data/element_conversion.h); others stay. Throws
-// Error(invalid_argument) where an element type has no conversion. A number that its type cannot hold, such as 1.5 as
-// an integer, is a DataFault when its sample is read.
+// The data with the named fields in these forms (train/data/element_conversion.h), and all others unchanged. Throws
+// Error(invalid_argument) if an element type has no conversion. Reading a sample throws DataFault if a number cannot be
+// represented, such as 1.5 as an integer.
 std::shared_ptr<const Dataset> converted(std::shared_ptr<const Dataset> data,
                                          const std::map<std::string, FieldForm>& forms);
 

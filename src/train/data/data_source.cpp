@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Some of the samples of another set.
+// A subset of another data set's samples.
 class Subset final : public Dataset {
  public:
   Subset(std::shared_ptr<const Dataset> data, std::vector<std::int64_t> samples)
@@ -64,13 +64,13 @@ std::unique_ptr<Dataset> made_by(const SampleSource& source, const char* name) {
   return make_callback_dataset(std::move(fields), source.size, source.read, name);
 }
 
-// Samples in ascending order.
+// The division into training, validation and test samples, each in ascending order.
 struct Division {
   std::vector<std::int64_t> train, validation, test;
 };
 
-// The same samples whatever the seed of the training is, so that results of several seeds can be compared. The test
-// data are the last ones of the order, the validation data those before them.
+// The division does not depend on the training's seed, so that results of several seeds can be compared. The test data
+// are the last samples of a random order, and the validation data those before them.
 Division divide_samples(std::int64_t size, double test_share, double validation_share) {
   const auto part = [&](const char* name, double share) {
     const auto held = static_cast<std::int64_t>(static_cast<double>(size) * share + 0.5);
@@ -106,12 +106,12 @@ DataKind kind_of(const std::string& path) {
   return ending == ".txt" ? DataKind::text : DataKind::idx;
 }
 
-// Opens what a path names; keeps what is learnt from training data.
+// Opens the data that paths name, and keeps what is learnt from the training data.
 class Opener {
  public:
   Opener(const TrainingData& options, DataSource& source) : options_(options), source_(source) {}
 
-  // `key`: "train", "validation" or "test".
+  // `key` is "train", "validation" or "test".
   std::unique_ptr<Dataset> open(const std::string& path, const std::string& labels, const std::string& key) {
     const bool is_test = key != "train";
     require(fs::exists(path), ErrorKind::not_found, "data.{}: there is no '{}'", key, path);
@@ -161,7 +161,7 @@ class Opener {
       csv.clip_quantile = options_.clip_quantile;
       require(!csv.target.empty(), ErrorKind::invalid_argument,
               "data.target_column is missing: which column of '{}' is to be predicted", path.string());
-      // There are no other test or validation data where a share is given (check_used).
+      // If a share is held out, there are no separate test or validation data (see check_used).
       TrainedSamples trained;
       if (options_.hold_out > 0 || options_.validation_share > 0)
         trained = [this](std::int64_t size) {
@@ -184,12 +184,12 @@ class Opener {
 
   const TrainingData& options_;
   DataSource& source_;
-  // Of pictures in folders; those of the training data hold for the test data.
+  // The classes of images in folders. Those of the training data apply to the test data too.
   std::vector<std::string> classes_;
   std::int64_t height_ = options_.height, width_ = options_.width;
 };
 
-// Throws for options that would be ignored.
+// Throws if any option would be ignored.
 void check_used(const TrainingData& data) {
   const bool has_test = !data.test.empty() || !data.test_arrays.empty() || data.test_source.has_value();
   require(data.hold_out == 0 || !has_test, ErrorKind::invalid_argument,
@@ -203,7 +203,7 @@ void check_used(const TrainingData& data) {
           "data.height is {} and data.width {}; expected both, or neither for the size of the first picture",
           data.height, data.width);
   const bool from_file = data.train_arrays.empty() && !data.train_source;
-  if (from_file && !fs::exists(data.train)) return;  // opening it says so
+  if (from_file && !fs::exists(data.train)) return;  // opening it reports the error
   const DataKind kind = from_file ? kind_of(data.train) : DataKind::arrays;
   const TrainingData otherwise;
   const auto check = [&](bool given, const char* key, DataKind needed, const char* what) {

@@ -35,7 +35,7 @@ template <typename To>
 bool convert_to_integer(auto value, To& to) {
   using From = decltype(value);
   if constexpr (std::is_floating_point_v<From>) {
-    // The bounds are powers of two, so that they are exact.
+    // The bounds are powers of two, so they are exact.
     const From least = static_cast<From>(std::numeric_limits<To>::min());
     const From beyond = std::ldexp(From(1), std::numeric_limits<To>::digits);
     if (!(value >= least && value < beyond) || value != std::trunc(value)) return false;
@@ -77,7 +77,7 @@ std::int64_t convert_all(const std::byte* in, std::byte* out, std::int64_t count
   return -1;
 }
 
-// Calls use(T()) with the C++ type of the elements; nothing for types without a conversion.
+// Calls use(T()) with the C++ type of the elements; does nothing for types without a conversion.
 template <typename Use>
 void with_type(DType type, Use use) {
   switch (type) {

@@ -20,11 +20,11 @@
 namespace tessera::train {
 namespace {
 
-// Keys of random numbers: the order of epochs has the seed itself.
+// Keys of random numbers for samples and mixup; the order of epochs uses the seed itself.
 constexpr std::uint64_t kSampleKey = 0x9E3779B97F4A7C15, kMixupKey = 0xD1B54A32D192ED03,
                         kReplacementKey = 0x8CB92BA72F3D8DD7;
 
-// A view of the first rows.
+// A view of the tensor's first rows.
 Tensor first_rows(const Tensor& tensor, std::int64_t rows) {
   Shape shape = tensor.shape();
   shape[0] = rows;
@@ -32,7 +32,7 @@ Tensor first_rows(const Tensor& tensor, std::int64_t rows) {
   return Tensor(tensor.dtype(), std::move(shape), kept->mutable_raw(), kept);
 }
 
-// What a worker makes at a time: `multiplier` batches, or those that are left of the epoch.
+// The batches that a worker makes at a time: `multiplier` of them, or as many as the epoch has left.
 struct Unit {
   std::vector<Batch> batches;
   std::exception_ptr error;
@@ -131,7 +131,7 @@ class Loader::State {
          unreadable > 0 ? fmt::format(" that can be read ({} cannot)", unreadable) : "", options_.batch);
   }
 
-  // Samples that epochs consist of.
+  // The number of samples in an epoch.
   std::int64_t size() const { return data_->size() - unreadable_; }
 
   void find_readable() {
@@ -308,7 +308,7 @@ class Loader::State {
     return batch;
   }
 
-  // Reads the sample at this place of the epoch's order, or what takes its place, and returns its number in the source.
+  // Reads the sample at this position in the epoch's order, or a replacement, and returns its number in the source.
   std::optional<std::int64_t> read_sample(std::int64_t epoch, std::int64_t place,
                                           const std::vector<std::int64_t>& order, SampleReader& reader,
                                           std::span<std::byte* const> to) {
@@ -319,8 +319,8 @@ class Loader::State {
     };
     if (reads(place)) return order[static_cast<std::size_t>(place)];
     if (!options_.replace_unreadable && skipped_.count() < data_->size()) return std::nullopt;
-    // Each of the others takes the place with the same probability; a neighbour would weigh more where many in a row
-    // cannot be read.
+    // Every other sample is drawn with the same probability. Taking a neighbour would favour the one behind a long run
+    // of unreadable samples.
     constexpr int kMostDraws = 64;
     base::Philox numbers(options_.seed ^ kReplacementKey, stream);
     for (int drawn = 0; drawn < kMostDraws; ++drawn) {
@@ -341,25 +341,25 @@ class Loader::State {
   const LoaderOptions options_;
   std::vector<std::vector<Field>> forms_;  // see bind_all
   std::vector<Field> fields_;              // of a batch
-  std::vector<std::int64_t> readable_;     // numbers of samples; empty: all of them
-  std::int64_t unreadable_ = 0;            // samples that are known to be so
+  std::vector<std::int64_t> readable_;     // numbers of samples; empty if all are readable
+  std::int64_t unreadable_ = 0;            // number of samples that are known to be unreadable
   std::int64_t sample_bytes_ = 0, units_ahead_ = 0;
   const std::shared_ptr<TensorPool> pool_ = std::make_shared<TensorPool>();
   SkippedSamples skipped_;
 
-  // The consumer's.
+  // Used by the consumer only.
   std::vector<Batch> current_;
   DataPosition position_;
-  std::int64_t skip_batches_ = 0;  // of the next unit, after seek()
+  std::int64_t skip_batches_ = 0;  // in the next unit, after seek()
   std::int64_t samples_ = 0, waited_ns_ = 0;
   std::optional<SampleReader> own_reader_;
   std::vector<pthread_t> threads_;
 
-  // Shared, under mutex_. Units are numbered through all epochs.
+  // Shared, protected by mutex_. Units are numbered through all epochs.
   mutable std::mutex mutex_;
   std::condition_variable unit_is_ready_, room_;
   std::map<std::int64_t, Unit> ready_;
-  std::int64_t first_unit_ = 0, next_unit_ = 0;  // to be handed out, to be made
+  std::int64_t first_unit_ = 0, next_unit_ = 0;  // the next to be returned, and the next to be made
   bool stops_ = false;
 
   std::mutex order_mutex_;

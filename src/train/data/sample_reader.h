@@ -1,4 +1,4 @@
-// One sample on its way from the source through the transforms.
+// Reads one sample from the source and applies the transforms.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace tessera::train {
 
-// Samples that could not be read, each noted and logged once. Thread-safe.
+// The samples that could not be read, each recorded and logged once. Thread-safe.
 class SkippedSamples {
  public:
   void add(std::int64_t index, const std::string& reason);
@@ -27,17 +27,17 @@ class SkippedSamples {
   mutable std::mutex mutex_;
   std::set<std::int64_t> samples_;
   std::vector<std::string> reasons_;
-  std::atomic<bool> any_{false};  // so that workers meet at the lock only where samples are skipped
+  std::atomic<bool> any_{false};  // lets workers skip the lock while no sample was skipped
 };
 
-// Reads samples with scratch memory of its own; each thread has one.
+// Reads samples with scratch memory of its own. Each thread has one.
 class SampleReader {
  public:
-  // `transforms` are bound, and `forms` is what bind_all returned.
+  // `transforms` must be bound; `forms` is the result of bind_all.
   SampleReader(const Dataset& data, const TransformList& transforms, const std::vector<std::vector<Field>>& forms,
                SkippedSamples& skipped);
 
-  // Writes the sample to a buffer a field. When it cannot be read, adds it to the skipped ones and returns false.
+  // Writes the sample to one buffer per field. If it cannot be read, adds it to the skipped ones and returns false.
   // Throws DataFault.
   bool read(std::int64_t index, std::uint64_t seed, std::uint64_t stream, std::span<std::byte* const> to);
 
@@ -47,7 +47,7 @@ class SampleReader {
   const Dataset& data_;
   const TransformList& transforms_;
   SkippedSamples& skipped_;
-  // Two sets of buffers, large enough for a sample in any form that it has on the way.
+  // Two sets of buffers, each large enough for the sample between any two transforms.
   std::vector<std::vector<std::byte>> scratch_[2];
 };
 

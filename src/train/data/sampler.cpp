@@ -21,7 +21,7 @@ std::vector<std::int64_t> epoch_order(std::int64_t size, bool shuffle, std::uint
 std::vector<std::int64_t> weighted_order(const std::vector<double>& weights, std::uint64_t seed, std::int64_t epoch) {
   std::vector<double> ends(weights.size());
   std::partial_sum(weights.begin(), weights.end(), ends.begin());
-  // What rounding may leave behind the last sample that counts.
+  // Because of rounding, a draw may fall behind the last sample of positive weight, which is taken then.
   const auto last = std::ranges::find_if(weights.rbegin(), weights.rend(), [](double weight) { return weight > 0; });
   base::Philox numbers(seed, static_cast<std::uint64_t>(epoch));
   std::vector<std::int64_t> order(weights.size());

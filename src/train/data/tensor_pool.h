@@ -1,4 +1,4 @@
-// Memory of batches.
+// Reuses the memory of batches.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 
 namespace tessera::train {
 
-// Memory of batches that nobody uses any more, for the next ones: fresh memory costs a page fault every 4 KiB.
+// Keeps the memory of batches that are no longer used for later ones, because fresh memory costs a page fault every 4
+// KiB.
 class TensorPool : public std::enable_shared_from_this<TensorPool> {
  public:
   Tensor take(DType type, const Shape& shape) {

@@ -21,7 +21,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
-// "crop:4" as its name and arguments, which are asked for by place.
+// A description such as "crop:4", split into its name and its arguments by position.
 class Description {
  public:
   explicit Description(const std::string& text) : text_(text), parts_(split(text, ':')) {}

@@ -20,7 +20,7 @@ void for_each_target(const Dataset& data, const std::string& name, Use use) {
     try {
       data.read_field(i, place, static_cast<std::byte*>(target.mutable_raw()));
     } catch (const Error&) {
-      continue;  // the loader will tell of it
+      continue;  // the loader reports it
     }
     use(i, numbers_of(target));
   }

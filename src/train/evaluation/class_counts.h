@@ -14,11 +14,11 @@ class ClassCounts {
  public:
   explicit ClassCounts(std::int64_t ignore_index) : ignore_index_(ignore_index) {}
 
-  // Predictions and targets as those of metrics (train/evaluation/metrics.h). What has more than kMostClasses classes
-  // is not counted.
+  // Predictions and targets are those of metrics (train/evaluation/metrics.h). Nothing is counted if there are more
+  // than kMostClasses classes.
   void add(const Tensor& prediction, const Tensor& target);
 
-  // Nothing where nothing was counted. Classes without a name have their number.
+  // Nothing if nothing was counted. Classes without a name are called by their number.
   std::optional<ClassReport> report(const std::vector<std::string>& names) const;
 
   static constexpr std::int64_t kMostClasses = 1000;

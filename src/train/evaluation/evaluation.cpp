@@ -13,7 +13,7 @@
 namespace tessera::train {
 namespace {
 
-// Whether the targets of the loss are classes of which a position has one.
+// Whether the targets of the loss are class labels, one per position.
 bool compares_classes(const LossOptions& loss, const Tensor& prediction, const Tensor& target) {
   if (loss.name == "cross_entropy") return true;
   if (loss.name == "dice") return prediction.rank() > 1 && prediction.shape()[1] > 1;
@@ -23,7 +23,7 @@ bool compares_classes(const LossOptions& loss, const Tensor& prediction, const T
 
 using Fields = std::map<std::string, Tensor>;
 
-// Copies of these rows, one behind the other.
+// Copies of these rows, concatenated.
 Tensor row_copies(const Tensor& tensor, const std::vector<std::int64_t>& rows) {
   Shape shape = tensor.shape();
   const std::int64_t bytes = shape[0] > 0 ? tensor.bytes() / shape[0] : 0;
@@ -80,7 +80,7 @@ Evaluator::Evaluator(const Model& graph, Binding binding, std::shared_ptr<const 
 Evaluator::Measure Evaluator::measure_of(const std::string& description) const {
   const std::size_t at = description.find('@');
   Measure measure{description, description.substr(0, at), 0};
-  if (measure.name != "loss") make_metric(measure.name);  // throws for one that is unknown
+  if (measure.name != "loss") make_metric(measure.name);  // throws for an unknown one
   if (at == std::string::npos) return measure;
   const std::string output = description.substr(at + 1);
   const auto found = std::ranges::find(options_.losses, output, &LossOptions::prediction);
@@ -104,7 +104,7 @@ Evaluator::Sums Evaluator::empty_sums() const {
 EvaluationReport Evaluator::run(const std::map<std::string, Tensor>& weights, const Cancellation* cancellation) {
   for (const auto& [name, value] : weights) session_.set_variable(name, value);
   loader_.seek({});
-  RunOptions how{.seed = 0};  // so that two evaluations of the same weights agree
+  RunOptions how{.seed = 0};  // makes two evaluations of the same weights agree
   how.cancellation = cancellation;
   Sums sums = empty_sums();
   for (bool ends = false; !ends;) {
@@ -139,7 +139,7 @@ void Evaluator::count(const std::vector<Tensor>& predictions, const Fields& fiel
 
 void Evaluator::test(const Batch& batch, const RunOptions& how, Sums& sums) {
   for (const auto& [field, range] : options_.targets) check_target(batch, field, range, loader_);
-  // The predictions for each loss; the losses are added, times the share.
+  // Returns the predictions for each loss, and adds the losses, multiplied by `share`, to the sums.
   const auto run = [&](const Fields& fields, double share) {
     const std::vector<Value> outputs = session_.run(inputs_of(binding_, fields), outputs_, how);
     const float* losses = outputs[outputs.size() - 2].tensor().data<float>();

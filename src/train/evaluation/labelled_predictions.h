@@ -1,4 +1,4 @@
-// Predictions of classes or scores beside the labels that they should have: what metrics of classes walk over.
+// Predictions of classes or scores paired with their labels, as metrics of classes need them.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,26 @@
 
 namespace tessera::train {
 
-// What a metric is over nothing.
+// The value of a metric over no data.
 inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 // The elements of a tensor of floats, integers or bool. Throws Error(invalid_argument) for other types.
 std::vector<double> numbers_of(const Tensor& tensor);
 
-// Whether each element of the prediction is a score of its own: it has the target's elements, and no axis of classes.
+// Whether each element of the prediction is an independent score: it has as many elements as the target, and no axis of
+// classes.
 bool is_scores(const Tensor& prediction, const Tensor& target);
 
-// Logits with the class that each of them should have.
+// Logits with the correct class for each position.
 class Labelled {
  public:
-  // Logits are [N, classes, d...] or [N, d..., classes] with labels [N, d...]. Throws Error(invalid_argument) for
-  // others.
+  // Logits are [N, classes, d...] or [N, d..., classes] with labels [N, d...]. Throws Error(invalid_argument) for other
+  // shapes.
   Labelled(const Tensor& prediction, const Tensor& target, std::int64_t ignore_index);
 
   std::int64_t classes() const { return classes_; }
 
-  // Calls use(label, logit) for each label that counts, where logit(c) is that of class c. Throws
+  // Calls use(label, logit) for each label that is not ignored, where logit(c) is the logit of class c. Throws
   // Error(invalid_argument) for a label that is no class.
   template <typename Use>
   void for_each(Use use) const {
@@ -43,7 +44,7 @@ class Labelled {
     }
   }
 
-  // The class of the largest logit, of equal ones the first.
+  // The class of the largest logit; the first one of equal logits.
   template <typename Logit>
   std::int64_t largest(Logit logit) const {
     std::int64_t best = 0;
@@ -58,7 +59,7 @@ class Labelled {
   std::int64_t ignore_index_, classes_ = 0, inner_ = 1;
 };
 
-// Calls use(score, whether it should be positive) for each score.
+// Calls use(score, is_positive) for each score and its target.
 template <typename Use>
 void for_each_score(const Tensor& prediction, const Tensor& target, Use use) {
   const std::vector<double> scores = numbers_of(prediction), targets = numbers_of(target);

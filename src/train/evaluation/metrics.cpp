@@ -29,7 +29,7 @@ class TopK final : public Metric {
     }
     const Labelled batch(prediction, target, ignore_index_);
     batch.for_each([&](std::int64_t label, auto logit) {
-      std::int64_t before = 0;  // classes that are ranked before the label
+      std::int64_t before = 0;  // classes that rank before the label
       for (std::int64_t c = 0; c < batch.classes(); ++c)
         before += logit(c) > logit(label) || (logit(c) == logit(label) && c < label) ? 1 : 0;
       count(before < k_ && !std::isnan(logit(label)));
@@ -64,7 +64,7 @@ class Perplexity final : public Metric {
   double losses_ = 0;
 };
 
-// What is computed from the numbers of true positives, false positives and false negatives of each class.
+// Metrics that are computed from each class's numbers of true positives, false positives and false negatives.
 class Confusion final : public Metric {
  public:
   struct Counts {

@@ -12,7 +12,7 @@ namespace {
 
 using ScoredLabels = std::vector<std::pair<double, bool>>;
 
-// (Σ ranks of positives − P (P + 1) / 2) / (P N), equal scores sharing their mean rank.
+// (Σ ranks of positives − P (P + 1) / 2) / (P N), where equal scores share their mean rank.
 double area_under_curve(ScoredLabels sorted) {
   if (std::ranges::any_of(sorted, [](const auto& entry) { return std::isnan(entry.first); })) return kNoValue;
   std::ranges::sort(sorted);
@@ -65,7 +65,7 @@ class AreaUnderCurve final : public Metric {
 
  private:
   std::int64_t ignore_index_;
-  std::vector<ScoredLabels> scores_;  // one list for each class, or one of scores
+  std::vector<ScoredLabels> scores_;  // one list per class, or a single one of scores
 };
 
 }  // namespace

@@ -8,10 +8,10 @@
 
 namespace tessera::train {
 
-// The probability that a positive sample scores above a negative one, ties counting half. Of logits of several classes
-// it is the mean over the classes of that of each class's softmax against all others, as sklearn.metrics.roc_auc_score
-// has it with multi_class="ovr"; classes that have no positive or no negative sample count for nothing. It keeps all
-// scores until value() is asked for.
+// The probability that a positive sample scores above a negative one, with ties counting half. For logits of several
+// classes it is the mean over the classes of the area for each class's softmax against all others, as
+// sklearn.metrics.roc_auc_score computes it with multi_class="ovr"; classes without a positive or a negative sample are
+// left out. Keeps all scores until value() is called.
 std::unique_ptr<Metric> make_area_under_curve(std::int64_t ignore_index);
 
 }  // namespace tessera::train

@@ -9,7 +9,7 @@
 namespace tessera::train {
 namespace {
 
-// Sums of one output. The spread of the targets is kept by Welford's method.
+// Sums over one output. The spread of the targets is computed by Welford's method.
 struct OutputSums {
   double samples = 0, absolute = 0, squared = 0;
   double mean = 0, spread = 0;  // of the targets

@@ -1,4 +1,4 @@
-// How far numbers are from those that were expected.
+// Metrics of predicted numbers.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ namespace tessera::train {
 
 enum class Regression : std::uint8_t { r2, mae, mse, rmse };
 
-// Over the elements of each output, and then the mean over the outputs, as scikit-learn has them; outputs are the
+// Computed over the elements of each output, and then averaged over the outputs, as in scikit-learn; outputs are the
 // elements of a sample:
 //   mae   mean of |p − t|;  mse  mean of (p − t)²;  rmse  √mse
-//   r2    1 − Σ (p − t)² / Σ (t − mean of t)²; where all targets are equal 1 for predictions that equal them, else 0
-// Predictions and targets have the same elements: equal shapes, or shapes that differ in dimensions of 1 alone. Throws
-// Error(invalid_argument) for others.
+//   r2    1 − Σ (p − t)² / Σ (t − mean of t)²; if all targets are equal, 1 for predictions that equal them, else 0
+// Predictions and targets must have the same shape, except for dimensions of 1. Throws Error(invalid_argument) for
+// others.
 std::unique_ptr<Metric> make_regression_metric(Regression kind);
 
 }  // namespace tessera::train

@@ -17,7 +17,7 @@ using ir::ValueId;
 
 constexpr const char* kOperands[] = {"", "scale", "bias", "running_mean", "running_var"};
 
-// Whether the node normalises by statistics that it is given.
+// Whether the node normalises by given statistics.
 bool is_batch_norm(const ir::Node& node) {
   if (node.op != "BatchNormalization" || node.inputs.size() != 5) return false;
   const auto training = node.attributes.find("training_mode");
@@ -32,7 +32,7 @@ std::vector<NodeId> batch_norms(const ir::Graph& graph) {
   return found;
 }
 
-// Whether the statistics are constants whose names match no pattern.
+// Whether the statistics are constants whose names match no pattern of `frozen`.
 bool may_move_statistics(const ir::Graph& graph, NodeId id, const std::vector<std::string>& frozen) {
   const std::vector<ValueId>& inputs = graph.node(id).inputs;
   return std::ranges::all_of(std::array{inputs[3], inputs[4]}, [&](ValueId input) {

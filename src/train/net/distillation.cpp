@@ -34,7 +34,7 @@ void check(const TeacherOptions& options) {
           "the teacher teaches nothing: give teacher.weight above 0 or pairs of maps in teacher.attention");
 }
 
-// The weights of a checkpoint by the names of the net's, their moving averages where they are kept.
+// The weights of a checkpoint by the net's names, or their moving averages if the checkpoint has them.
 std::map<std::string, Tensor> weights_for(const ir::Graph& net, const std::string& path) {
   const Checkpoint checkpoint = newest_checkpoint(path);
   std::map<std::string, Tensor> weights;
@@ -69,7 +69,7 @@ std::string names_of(const ir::Graph& graph, std::span<const ValueId> values) {
   return names;
 }
 
-// The value of a net by its name. Whose it is, is for the message.
+// The value of a net with that name. `whose` says in messages whose net it is.
 ValueId find(const ir::Graph& graph, const std::string& name, const char* whose) {
   const ValueId id = graph.find_value(name);
   require(id.valid() && !graph.is_constant(id), ErrorKind::invalid_argument,
@@ -111,7 +111,7 @@ std::vector<ValueId> arguments_of(const ir::Graph& graph, std::span<const ValueI
   return arguments;
 }
 
-// Logits as [N, classes]. Classes are along axis 1 where the labels say so, else along the last.
+// The logits as [N, classes]. Classes are along axis 1 if the labels' shape says so, else along the last axis.
 Term rows_of_classes(Term logits, const ir::Dims& labels) {
   const std::int64_t rank = logits.rank();
   require(rank >= 2, ErrorKind::invalid_argument, "teacher: logits are {}, expected [N, classes, …] or [N, …, classes]",
@@ -132,7 +132,7 @@ Term rows_of_classes(Term logits, const ir::Dims& labels) {
   return logits.reshape(logits.integers({-1, classes.value()}));
 }
 
-// Where a map [N, channels, d…] is active: [N, product of d], of length 1.
+// The attention map of features [N, channels, d…]: [N, product of d], normalised to length 1.
 Term attention_of(Term map) {
   map = map.cast(DType::f32);
   const Term squares = (map * map).combine("ReduceMean", {map.integers({1})}, {{"keepdims", std::int64_t{0}}});

@@ -40,7 +40,7 @@ std::int64_t integer(const ir::Node& node, const char* name) {
   return found == node.attributes.end() ? 0 : std::get<std::int64_t>(found->second);
 }
 
-// The BatchNormalization that alone reads the value and whose operands are constants.
+// The BatchNormalization that is the only reader of the value and whose other operands are constants.
 NodeId norm_behind(const ir::Graph& graph, ValueId value, const std::vector<std::vector<NodeId>>& uses) {
   const std::vector<NodeId>& users = uses[static_cast<std::size_t>(value.index)];
   if (users.size() != 1 || graph.is_output(value)) return {};
@@ -103,14 +103,14 @@ class Quantiser {
     const Term given(builder_, graph_.add_constant(std::move(ones), name));
     return given.combine("Max", {given.number(kLeastFactor)});
   }
-  // Ranges are observed until they are learned, and averaged ones until they are frozen.
+  // Learned ranges are observed until they are learned, and averaged ones until they are frozen.
   Term choose_observed(Term now, Term before) const {
     std::optional<Term> observes = learned_ ? starts_later_ : moves_;
     if (!observes && !learned_) return now;
     observes = observes ? observes->combine("Or", {*first_}) : *first_;
     return observes->choose(now, before);
   }
-  // What training rounds only from a step on.
+  // Values that training rounds only from start_step on.
   Term from_start(Term rounded, Term exact) const {
     return trains_ && starts_later_ ? starts_later_->choose(exact, rounded) : rounded;
   }
@@ -178,7 +178,7 @@ class Quantiser {
     return entry->second;
   }
 
-  // The exponential average of an end of the range, which has zero within.
+  // The exponential average of one end of the range, which is extended to include zero.
   Term bound(Term x, const char* reduction, const char* end, Term before) {
     const Term now = x.apply(reduction, {{"keepdims", std::int64_t{0}}}).combine(end, {x.number(0)});
     const double decay = options_.range_decay;
@@ -200,7 +200,7 @@ class Quantiser {
     return state(name, initial);
   }
 
-  // `y`: the layer's result in training, whose statistics count.
+  // `y` is the layer's result in training, from which the statistics are computed.
   Norm normalisation(const FakeQuantisedLayer& layer, std::optional<Term> y) {
     const ir::Node norm = graph_.node(layer.norm);
     const auto real = [&](const char* name, double otherwise) {
@@ -244,7 +244,7 @@ class Quantiser {
     return Term(builder_, node.inputs[2]);
   }
 
-  // The layer with weights and bias that have the normalisation in them. The statistics are those of the layer with
+  // The layer with the normalisation folded into its weights and bias. The statistics are those of the layer with
   // weights that are neither folded nor rounded (Jacob et al., arXiv:1712.05877, figure C.8).
   Term folded(const FakeQuantisedLayer& layer, const ir::Node& node, Term weight) {
     const std::optional<Term> bias = bias_of(node);
@@ -269,7 +269,7 @@ class Quantiser {
   bool learned_, trains_;
   Term runs_;
   std::optional<Term> first_, starts_later_, moves_;
-  std::map<ValueId, ValueId> inputs_;  // quantised data by what they are of
+  std::map<ValueId, ValueId> inputs_;  // quantised data by their original values
   FakeQuantisation made_;
 };
 
@@ -310,7 +310,7 @@ std::vector<FakeQuantisedLayer> quantised_layers(const ir::Graph& model, const C
     const auto found = weights.find(node.inputs[1]);
     if (found == weights.end() || model.value(node.inputs[0]).type.dtype != DType::f32) continue;
     const LayerWeight weight = found->second;
-    weights.erase(found);  // a layer that shares the weights of another one stays as it is
+    weights.erase(found);  // a layer that shares the weights of another one is not quantised
     std::erase_if(unused, [&](const std::string& pattern) { return matches_any({pattern}, weight.name); });
     if (matches_any(options.exclude, weight.name)) continue;
     const std::string input = inputs.try_emplace(node.inputs[0], weight.name).first->second;

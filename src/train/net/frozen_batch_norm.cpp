@@ -12,7 +12,7 @@ using ir::NodeId;
 using ir::ValueId;
 using ops::Term;
 
-// What the normalisation multiplies each channel by, and what it adds then.
+// The factor of each channel in a normalisation, and the shift that is added then.
 struct ChannelMap {
   Tensor factor, addend;
 };
@@ -37,7 +37,7 @@ std::optional<ChannelMap> map_of(const ir::Graph& graph, const ir::Node& node) {
   return map;
 }
 
-// The convolution that the normalisation alone reads, or null.
+// The convolution whose only reader is the normalisation, or null.
 const ir::Node* convolution_before(const ir::Graph& graph, const ir::Node& node,
                                    const std::vector<std::vector<NodeId>>& uses) {
   const ValueId x = node.inputs[0];

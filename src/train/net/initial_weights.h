@@ -1,4 +1,4 @@
-// Weights that a training begins with, from another file, by their names.
+// Takes a training's initial weights from another file, by their names.
 #pragma once
 
 #include <map>
@@ -10,16 +10,16 @@
 
 namespace tessera::train {
 
-// The float32 arrays by name of an .npz file, of a checkpoint or the folder of a training (moving averages in place of
-// weights where there are some), or of a model. Throws Error as reading does.
+// The float32 arrays by name of an .npz file, of a checkpoint or of the folder of a training (moving averages in place
+// of weights, if there are any), or of a model. Throws the errors of reading.
 std::map<std::string, Tensor> read_weights(const std::string& path);
 
-// Gives the constants of the graph that have a name and the shape of a weight its values. Returns the names of those
-// that did.
+// Gives the graph's constants the values of the weights with the same name and shape. Returns the names of the
+// constants that changed.
 std::vector<std::string> take_weights(ir::Graph& graph, const std::map<std::string, Tensor>& weights);
 
-// For people: "31 of 33 weights are those of 'a.onnx'; not fc.weight ([1000, 512] there, [7, 512] here)". Throws
-// Error(invalid_argument) where no weight was taken.
+// A sentence such as "31 of 33 weights are those of 'a.onnx'; not fc.weight ([1000, 512] there, [7, 512] here)". Throws
+// Error(invalid_argument) if no weight was taken.
 std::string describe_taken(const ir::Graph& graph, const std::map<std::string, Tensor>& weights,
                            const std::vector<std::string>& taken, const std::string& path);
 

@@ -1,4 +1,4 @@
-// The weights of a net that its convolutions and products multiply by.
+// Finds the weights of a net that convolutions and products multiply by.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ struct LayerWeight {
   std::string name;
   ir::ValueId value;
   Shape shape;
-  // Axes of the shape. Inputs are those that a result sums over, of a convolution within a group of channels; the
-  // kernel of a convolution has no axis here.
+  // Axes of the shape. `input_axis` is the one that a result sums over, for a convolution within a group of channels.
+  // The axes of a convolution's kernel are neither of them.
   std::int64_t input_axis = 0, output_axis = 0;
 };
 
-// The float32 constants that nodes Conv, ConvTranspose, Gemm and MatMul have as their second operand, and the
-// coefficients of DictionaryConv, whose terms are its input axis; in order of the nodes, each once. Products of more
-// than one matrix, whose weights are no matrix, are left out.
+// The float32 constants that are the second operand of Conv, ConvTranspose, Gemm and MatMul nodes, and the coefficients
+// of DictionaryConv, whose terms are the input axis; in order of the nodes, each once. Products of stacked matrices,
+// whose weights are not a single matrix, are left out.
 std::vector<LayerWeight> layer_weights(const ir::Graph& graph);
 
-// Whether the name is like one of these patterns, which are those of file names ("fc*").
+// Whether the name matches one of these patterns, which are like those of file names ("fc*").
 bool matches_any(const std::vector<std::string>& patterns, const std::string& name);
 
 }  // namespace tessera::train

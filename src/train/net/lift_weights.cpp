@@ -25,7 +25,7 @@ bool is_weight(const ir::Graph& body, ValueId id) {
   return role == ir::ConstantRole::unmarked || role == ir::ConstantRole::parameter;
 }
 
-// The constant around the body that this one is a copy of, or a new one.
+// The constant outside of the body that this one is a copy of, or a new one.
 ValueId constant_outside(ir::Graph& model, const ir::Graph& body, ValueId id) {
   const Tensor& constant = *body.constant(id);
   const std::string& name = body.value(id).name;
@@ -40,7 +40,8 @@ ValueId constant_outside(ir::Graph& model, const ir::Graph& body, ValueId id) {
 void lift(ir::Graph& model, NodeId id) {
   std::vector<Body> bodies;
   for (const auto& [name, body] : ir::subgraphs_of(model.node(id))) bodies.push_back({name, lift_weights(*body)});
-  std::vector<std::pair<ValueId, std::map<std::size_t, ValueId>>> lifted;  // outside, and in each body that has it
+  // the constant outside, and its copies by body
+  std::vector<std::pair<ValueId, std::map<std::size_t, ValueId>>> lifted;
   for (std::size_t b = 0; b < bodies.size(); ++b) {
     const ir::Graph& body = bodies[b].graph;
     const auto uses = body.compute_uses();

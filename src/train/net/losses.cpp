@@ -14,8 +14,8 @@ namespace {
 
 using ops::Term;
 
-// A loss before its mean: a term of one number for each thing that counts, and how much each of them counts (nothing:
-// all the same). The first dimension is the batch.
+// A loss before its mean: its terms, and the weight of each (nothing if all are equal). The first dimension is the
+// batch.
 struct Terms {
   Term losses;
   std::optional<Term> weights;
@@ -38,7 +38,7 @@ void require_equal_shapes(Term a, Term b, const LossOptions& options) {
           shape_of(a), shape_of(b));
 }
 
-// Whether `labels` have the shape of `scores` without the axis.
+// Whether `labels` has the shape of `scores` without the axis.
 bool fits_without(Term scores, Term labels, std::size_t axis) {
   ir::Dims expected = scores.dims();
   expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(axis));
@@ -48,7 +48,7 @@ bool fits_without(Term scores, Term labels, std::size_t axis) {
   return agree;
 }
 
-// The axis of the scores' classes.
+// The axis of the scores along which classes lie.
 std::int64_t class_axis(Term scores, Term labels, const LossOptions& options) {
   const auto rank = static_cast<std::size_t>(scores.rank());
   if (options.class_axis != 0) {
@@ -69,7 +69,7 @@ std::int64_t class_axis(Term scores, Term labels, const LossOptions& options) {
   return static_cast<std::int64_t>(rank) - 1;
 }
 
-// The scores with their classes along axis 1.
+// The scores, transposed so that classes lie along axis 1.
 Term classes_at_1(Term scores, Term labels, const LossOptions& options) {
   if (class_axis(scores, labels, options) == 1) return scores;
   std::vector<std::int64_t> order(static_cast<std::size_t>(scores.rank()));
@@ -82,15 +82,15 @@ Term in_float(Term term) {
   return term.dtype() == DType::f64 ? term : term.cast(DType::f32);
 }
 
-// A tensor of factors in the element type of the term.
+// A tensor of factors, in the element type of `like`.
 Term factors_of(ops::GraphBuilder& builder, const std::vector<double>& values, const Shape& shape, Term like) {
   Tensor factors(DType::f64, shape);
   std::ranges::copy(values, factors.mutable_data<double>());
   return Term(builder, builder.constant(std::move(factors))).cast(like.dtype());
 }
 
-// As torch.nn.functional.cross_entropy with weights: (1 − s) w[y] · −log p[y] + s / C · Σ w[c] · −log p[c], whose mean
-// is over the sum of w[y].
+// torch.nn.functional.cross_entropy with weights: (1 − s) w[y] · −log p[y] + s / C · Σ w[c] · −log p[c], with the sum
+// of w[y] as the divisor of the mean.
 Terms weighted_cross_entropy(ops::GraphBuilder& builder, Term scores, Term labels, const LossOptions& options) {
   const std::int64_t axis = class_axis(scores, labels, options);
   const ir::Dim classes = scores.dims()[static_cast<std::size_t>(axis)];
@@ -181,7 +181,8 @@ Terms smooth_absolute_error(ops::GraphBuilder&, Term prediction, Term target, co
           std::nullopt};
 }
 
-// torch.nn.HuberLoss: d² / 2 below delta, delta (|d| − delta / 2) above, which is delta times smooth_l1 of that beta.
+// torch.nn.HuberLoss: d² / 2 below delta, delta (|d| − delta / 2) above, which is delta times smooth_l1 with beta =
+// delta.
 Terms huber(ops::GraphBuilder& builder, Term prediction, Term target, const LossOptions& options) {
   require(options.delta > 0, ErrorKind::invalid_argument, "delta of huber is {}, expected a positive number",
           options.delta);
@@ -319,7 +320,7 @@ LossValues build_loss(ops::GraphBuilder& builder, const LossInputs& inputs, cons
   const Term sum = total(terms.losses);
   const Term counted = terms.weights ? total(*terms.weights) : terms.losses.count();
   if (!terms.weights) return {(sum / counted).id(), counted.id()};
-  // A batch in which nothing counts has the loss 0.
+  // The loss of a batch in which nothing counts is 0.
   if (options.class_weights.empty()) return {(sum / counted.combine("Max", {counted.number(1)})).id(), counted.id()};
   return {(sum / (counted > 0).choose(counted, 1)).id(), counted.id()};
 }

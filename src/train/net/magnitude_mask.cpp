@@ -18,11 +18,11 @@ struct Place {
 
 bool is_smaller(const Place& a, const Place& b) {
   if (a.magnitude != b.magnitude) return a.magnitude < b.magnitude;
-  // Of equal ones the later goes first.
+  // Among equal magnitudes, later weights are removed first.
   return a.tensor != b.tensor ? a.tensor > b.tensor : a.element > b.element;
 }
 
-// NaN counts as large: it is for the training to find.
+// NaN counts as the largest magnitude and is kept, so that the training finds it.
 float magnitude_of(float value) {
   return std::isnan(value) ? HUGE_VALF : std::abs(value);
 }
@@ -83,7 +83,7 @@ Tensor group_mask(const Tensor& weights, KeptOfGroup structure, std::int64_t axi
   bool* to = mask.mutable_data<bool>();
   std::vector<Place> group(static_cast<std::size_t>(structure.group));
   for (std::int64_t begin = 0; begin < weights.elements(); begin += structure.group) {
-    // The number of a group: outer index, group along the axis, inner index.
+    // The number of the group, which encodes outer index, group along the axis and inner index.
     const std::int64_t number = begin / structure.group, groups = shape[at] / structure.group;
     const std::int64_t outer = number / (groups * inner), in_slab = number % (groups * inner);
     const std::int64_t first = outer * slab + in_slab / inner * structure.group * inner + in_slab % inner;

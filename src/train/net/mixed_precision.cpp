@@ -41,7 +41,7 @@ void round_products(ir::Graph& graph, DType type) {
     }
     const ValueId result = graph.node(id).outputs[0];
     if (!is_f32(graph, result) || graph.is_output(result)) continue;
-    // The node computes a value of its own, and everybody reads that one rounded.
+    // The node gets a new value as its result, and all readers read that one rounded.
     ir::Node node = graph.node(id);
     const ValueId exact = graph.add_value(graph.fresh_name(graph.value(result).name), graph.value(result).type);
     graph.remove_node(id);

@@ -15,7 +15,7 @@ bool reads_mode(const ir::Graph& graph, const ir::Node& node) {
   return node.inputs.size() > kMode && node.inputs[kMode].valid() && !graph.is_constant(node.inputs[kMode]);
 }
 
-// Leaves a BatchNormalization that normalises by its batch no more outputs than the one that it has otherwise.
+// Makes a BatchNormalization normalise by its running statistics, with only the one output that it has in that form.
 void normalise_by_statistics(ir::Graph& graph, NodeId id, const std::vector<std::vector<NodeId>>& uses) {
   ir::Node node = graph.node(id);
   const auto training = node.attributes.find("training_mode");

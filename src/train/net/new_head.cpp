@@ -69,7 +69,7 @@ class HeadReplacer {
     return node.name.empty() ? node.op : node.name;
   }
 
-  // The weight of the node: its second operand, or what Identity and Transpose make of a constant.
+  // The weight of the node: its second operand, if that is a constant or made from one by Identity and Transpose.
   std::optional<LayerWeight> weight_of(NodeId id) const {
     const ir::Node& node = graph_.node(id);
     if (node.formal_inputs() < 2) return std::nullopt;
@@ -130,15 +130,15 @@ class HeadReplacer {
     return tensor;
   }
 
-  // Puts a drawn constant with another number of outputs in the place of the one that the node reads, perhaps through
-  // Identity and Transpose. What others read of it stays.
+  // Replaces the constant that the node reads, possibly through Identity and Transpose, by a drawn one with another
+  // number of outputs. Other readers keep the old constant.
   void replace_constant(NodeId id, std::size_t operand, ValueId old, std::size_t axis, double bound,
                         std::uint64_t stream) {
     Shape shape = graph_.constant(old)->shape();
     shape[axis] = classes_;
     const std::string name = graph_.value(old).name;
     NodeId reader = id;
-    while (graph_.node(reader).inputs[operand] != old) {  // the way from the layer to its constant
+    while (graph_.node(reader).inputs[operand] != old) {  // walks from the layer to its constant
       const ValueId through = graph_.node(reader).inputs[operand];
       const ir::Node copy = graph_.node(graph_.value(through).producer);
       const ValueId fresh = graph_.add_op(copy.op, copy.inputs, copy.attributes);
@@ -165,13 +165,13 @@ class HeadReplacer {
     const Tensor* constant = graph_.constant(old);
     require(constant != nullptr && constant->dtype() == DType::f32, ErrorKind::invalid_argument,
             "model.classes: the bias of the last layer '{}' is no constant of f32", name_of_layer());
-    if (constant->elements() != outputs_) return;  // one number for all outputs, say
+    if (constant->elements() != outputs_) return;  // such as one number for all outputs
     const Shape& shape = constant->shape();
     const auto axis = static_cast<std::size_t>(std::ranges::find(shape, outputs_) - shape.begin());
     if (axis < shape.size()) replace_constant(id, operand, old, axis, bound, 1);
   }
 
-  // Constant shapes behind the layer that hold the number of outputs once.
+  // Adapts constant shapes behind the layer that contain the number of outputs once.
   void follow_shapes() {
     for (const NodeId id : path_) {
       if (id == layer_ || graph_.node(id).op != "Reshape") continue;
@@ -188,7 +188,7 @@ class HeadReplacer {
     }
   }
 
-  // Types of all that depends on the layer.
+  // Infers anew the types of all values that depend on the layer.
   void infer_again() {
     graph_.sort_topologically();
     std::vector<bool> changed(graph_.value_count());
@@ -221,7 +221,7 @@ class HeadReplacer {
   std::vector<NodeId> path_;  // from the output to the layer
   NodeId layer_;
   LayerWeight weight_;
-  std::optional<std::pair<NodeId, std::size_t>> added_bias_;  // a node and its operand
+  std::optional<std::pair<NodeId, std::size_t>> added_bias_;  // a node and the index of its operand
   static constexpr std::size_t weight_operand_ = 1;
 };
 

@@ -40,7 +40,7 @@ float decay_of(const OptimiserOptions& options, const std::string& name) {
   return static_cast<float>(group != nullptr && group->weight_decay >= 0 ? group->weight_decay : options.weight_decay);
 }
 
-// What the learning rate of the step is multiplied by.
+// The factor of the step's learning rate for this parameter.
 double rate_factor_of(const OptimiserOptions& options, const std::string& name) {
   const ParameterGroup* group = group_of(options, name);
   return group != nullptr && group->learning_rate >= 0 ? group->learning_rate / options.learning_rate : 1;
@@ -57,7 +57,7 @@ void check_groups(const OptimiserOptions& options, const std::vector<std::string
   }
 }
 
-// Variables of the optimiser for a parameter: none, the first, or both.
+// The optimiser's state variables for a parameter: none, the first, or both.
 std::vector<std::string> state_names(const OptimiserOptions& options, const std::string& parameter) {
   const bool two = options.name == "adam" || options.name == "adamw" || options.name == "lamb";
   const bool one =
@@ -77,7 +77,7 @@ class Optimiser {
   std::vector<ValueId> build() {
     check_groups(options_, trained_.names);
     std::vector<ValueId> updated(trained_.names.size());
-    // Parameters whose gradient is not one of rows, by the factors of their rates.
+    // Parameters whose gradients are not by rows, grouped by the factors of their learning rates.
     std::map<double, std::vector<std::size_t>, std::greater<>> whole;
     for (std::size_t i = 0; i < updated.size(); ++i) {
       if (i < trained_.rows.size() && trained_.rows[i]) updated[i] = add_rows(i);
@@ -96,7 +96,7 @@ class Optimiser {
     return graph.add_variable(name, zero_tensor(DType::f32, *graph.value(trained_.values[parameter]).type.shape()));
   }
 
-  // The new value of each variable.
+  // Adds the operator and returns the new value of each variable.
   std::vector<ValueId> add(const char* op, const std::vector<ValueId>& operands,
                            const std::vector<std::string>& variables, ir::Attributes attributes) {
     std::vector<ValueId> made = builder_.add_multi(op, operands, variables.size(), std::move(attributes));
@@ -104,7 +104,7 @@ class Optimiser {
     return made;
   }
 
-  // The scalars of the step with the rate times a factor.
+  // The scalars of the step, with the learning rate multiplied by a factor.
   std::vector<ValueId> scalars_at(double factor) {
     std::vector<ValueId> scalars = scalars_;
     if (factor != 1) scalars[0] = (ops::Term(builder_, scalars[0]) * factor).id();

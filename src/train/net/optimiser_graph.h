@@ -1,4 +1,4 @@
-// The update of a training step: the optimiser's nodes and variables.
+// Adds the update of a training step: the optimiser's nodes and variables.
 #pragma once
 
 #include <optional>
@@ -10,27 +10,27 @@
 
 namespace tessera::train {
 
-// The gradient of those rows of a table that were looked up, as tessera::SumRows gives it. Elsewhere the gradient is
-// zero, and never stored.
+// The gradient of only those rows of a table that were looked up, as tessera::SumRows gives it. The gradient of all
+// other rows is zero, and is not stored.
 struct RowGradient {
   ir::ValueId sums, places;
 };
 
-// The parameters that a step trains, one by one.
+// The parameters that a step trains, one entry per parameter.
 struct TrainedParameters {
   std::vector<std::string> names;
   std::vector<ir::ValueId> values, gradients;  // variables; gradients, or the sums of their rows
   std::vector<std::optional<RowGradient>> rows;
 };
 
-// Zeros of that shape.
+// A tensor of zeros.
 Tensor zero_tensor(DType type, const Shape& shape);
 
-// Finds gradients that are those of one look-up, where the optimiser can take rows apart.
+// Finds gradients that come from a single look-up, if the optimiser can update rows separately.
 void find_row_gradients(ops::GraphBuilder& builder, const OptimiserOptions& options, TrainedParameters& trained);
 
-// The step of all parameters from the scalars rate, count, gradient_scale and apply (ops/training/optimiser_step.h).
-// Variables get their updates. Returns the new parameters.
+// Adds the step of all parameters from the scalars rate, count, gradient_scale and apply
+// (ops/training/optimiser_step.h) and sets the updates of the variables. Returns the new parameters.
 std::vector<ir::ValueId> add_optimiser(ops::GraphBuilder& builder, const OptimiserOptions& options,
                                        const TrainedParameters& trained, const std::vector<ir::ValueId>& scalars);
 

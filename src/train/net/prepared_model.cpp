@@ -21,11 +21,11 @@ bool has_sequences(const ir::Graph& graph) {
   return false;
 }
 
-// The model with tensors in place of sequences, and with what does not depend on weights computed: shapes that
-// exporters compute from those of their inputs, without which gradients do not know the sizes that they need, masks,
-// and the settings of operators.
+// The model with tensors in place of sequences, and with everything computed that does not depend on weights: masks,
+// settings of operators, and shapes that exporters compute from those of their inputs, without which gradients do not
+// know the sizes that they need.
 ir::Graph compute_known(ir::Graph graph, const WeightPatterns& patterns) {
-  // Folding the constants behind a shape would take weights with it, such as those that are transposed.
+  // Folding the constants behind a shape would also fold weights, such as transposed ones.
   const std::array<std::string, 1> left_out = {"fold_constants"};
   graph = passes::fold_shape_arithmetic(std::move(graph), {.evaluate = {}, .without = left_out});
   graph = compute_untrained(std::move(graph), patterns);
@@ -33,8 +33,8 @@ ir::Graph compute_known(ir::Graph graph, const WeightPatterns& patterns) {
   return compute_untrained(passes::unpack_sequences(std::move(graph)), patterns);
 }
 
-// The model as it computes in training or outside it, its weights out of the bodies of loops. Its values leave the
-// names of the step's outputs to those.
+// The model in training or inference form, with weights moved out of the bodies of loops. Values whose names belong to
+// the step's outputs are renamed.
 ir::Graph in_mode(ir::Graph graph, const TrainingGraphOptions& options, bool trains) {
   graph = lift_weights(inference_form(std::move(graph)));
   if (trains) train_dropout(graph, options.dropout);
@@ -46,7 +46,7 @@ ir::Graph in_mode(ir::Graph graph, const TrainingGraphOptions& options, bool tra
   return graph;
 }
 
-// Attention as one node, whose gradient stores no scores. Products that are to be rounded stay on their own.
+// Fuses attention into one node, whose gradient stores no scores. Products that are to be rounded are not fused.
 ir::Graph fuse_attention(ir::Graph graph, const TrainingGraphOptions& options) {
   if (!options.fuse_attention || options.precision != DType::f32) return graph;
   return passes::fuse_attention(std::move(graph),

@@ -1,4 +1,4 @@
-// A model as the graphs of training are built on it.
+// Prepares a model for the graphs of training.
 #pragma once
 
 #include "ir/graph.h"
@@ -6,9 +6,10 @@
 
 namespace tessera::train {
 
-// The model in training or inference form (train/net/modes.h), with tensors in place of sequences, its weights out of
-// the bodies of loops, what does not depend on weights computed (train/net/untrained.h), and attention as one node
-// where the options allow it. Its values leave the names of a step's outputs to those. The order of its outputs stays.
+// The model in training or inference form (train/net/modes.h), with tensors in place of sequences, weights moved out of
+// the bodies of loops, everything computed that does not depend on weights (train/net/untrained.h), and attention as
+// one node where the options allow it. Values whose names belong to a step's outputs are renamed. The order of the
+// outputs stays.
 ir::Graph prepared_model(ir::Graph model, const TrainingGraphOptions& options, bool trains);
 
 }  // namespace tessera::train

@@ -29,7 +29,7 @@ std::int64_t step_in(io::TomlTable& table, const char* key) {
   return value;
 }
 
-// True where a weight is not zero.
+// The mask that is true where a weight is not zero.
 Tensor nonzero_mask(const Tensor& weights) {
   Tensor mask(DType::boolean, weights.shape());
   std::ranges::transform(weights.values<float>(), mask.mutable_values<bool>().begin(),
@@ -37,7 +37,8 @@ Tensor nonzero_mask(const Tensor& weights) {
   return mask;
 }
 
-// Of the weights that the structure takes away, those of the smallest magnitudes are taken first.
+// The group mask with only a part of its zeros: of the weights that the structure removes, those of the smallest
+// magnitudes go first.
 Tensor part_of_group_mask(const Tensor& weights, KeptOfGroup structure, std::int64_t axis, double sparsity) {
   Tensor ranked = weights.clone();
   const Tensor kept = group_mask(weights, structure, axis);
@@ -118,7 +119,8 @@ Pruner::Pruner(const ir::Graph& model, const std::vector<std::string>& parameter
       if (matches_any({pattern}, weight.name)) layer.sparsity = share;
     }
     if (structure) {
-      // Layers whose inputs are no multiple of the group, such as a first convolution of 3 channels, stay dense.
+      // Layers whose number of inputs is not a multiple of the group, such as a first convolution of 3 channels, stay
+      // dense.
       if (weight.shape[static_cast<std::size_t>(weight.input_axis)] % structure->group != 0) continue;
       layer.sparsity = 1 - static_cast<double>(structure->kept) / static_cast<double>(structure->group);
     }

@@ -15,7 +15,7 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-// How the elements of a weight belong to channels: element i to channel i / inner % channels.
+// Maps the elements of a weight to channels: element i belongs to channel i / inner % channels.
 struct Channels {
   std::int64_t count = 0, inner = 1;
   std::size_t of(std::int64_t element) const { return static_cast<std::size_t>(element / inner % count); }
@@ -27,7 +27,7 @@ Channels channels_of(const Shape& shape, std::int64_t axis) {
   return channels;
 }
 
-// Codes from −8 to 7, two in a byte, the lower half first.
+// Codes from −8 to 7, two per byte, with the first one in the lower half.
 Tensor packed_int4(const Shape& shape, const std::vector<std::int8_t>& codes) {
   Tensor packed(DType::i4, shape);
   auto* bytes = static_cast<std::uint8_t*>(packed.mutable_raw());
@@ -58,14 +58,14 @@ class Exporter {
   }
 
  private:
-  // A normalisation as y = x · factor + shift for each channel.
+  // A normalisation as y = x · factor + shift, per channel.
   struct Norm {
     std::vector<float> factor, mean, bias;
   };
 
   struct Data {
     ValueId value;
-    std::optional<float> step;  // where it is quantised
+    std::optional<float> step;  // nothing if it is not quantised
   };
 
   const Tensor& value_of(const std::string& name) const {
@@ -149,7 +149,7 @@ class Exporter {
     return steps;
   }
 
-  // The normalisation behind a rounded layer scales the steps; a factor below zero turns the codes, too.
+  // Folds the normalisation behind a rounded layer into the steps; a negative factor also negates the codes.
   static void fold(const Norm& norm, Channels channels, std::vector<std::int8_t>& codes, std::vector<float>& steps) {
     for (std::size_t i = 0; i < codes.size(); ++i) {
       const float factor = norm.factor[channels.of(static_cast<std::int64_t>(i))];
@@ -203,7 +203,7 @@ class Exporter {
   const CompressOptions& options_;
   const std::map<std::string, Tensor>& values_;
   bool folds_before_, learned_;
-  std::map<ValueId, Data> inputs_;  // quantised data by what they are of
+  std::map<ValueId, Data> inputs_;  // quantised data by their original values
 };
 
 }  // namespace

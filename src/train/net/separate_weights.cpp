@@ -21,7 +21,7 @@ bool is_uniform(const Tensor* constant) {
   return std::ranges::all_of(values, [&](float value) { return value == values[0]; });
 }
 
-// Whether the names are equal but for their numbers, as those of a layer's copies are: layers.0.weight,
+// Whether the names are equal except for their numbers, as those of copied layers are: layers.0.weight,
 // layers.1.weight.
 bool names_copies(std::string_view a, std::string_view b) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -47,14 +47,14 @@ bool is_copied_weight(const ir::Graph& model, ValueId given, ValueId source) {
 
 ir::Graph separate_weights(ir::Graph model) {
   model = separate_batch_norm(std::move(model));
-  std::set<ValueId> taken;  // constants that a use has to itself
+  std::set<ValueId> taken;  // constants that belong to a single use
   const std::vector<NodeId> order = model.order();
   for (const NodeId id : order) {
     if (model.node(id).op == "Identity") continue;
     for (std::size_t i = 0; i < model.node(id).inputs.size(); ++i) {
       const ValueId given = model.node(id).inputs[i], source = passes::source_of(model, given);
       if (!source.valid() || (!is_uniform(model.constant(source)) && !is_copied_weight(model, given, source))) continue;
-      // The first use of each name keeps it.
+      // The first use of each name keeps the constant.
       if (given != source) {
         const Tensor constant = *model.constant(source);
         model.become_constant(given, constant);

@@ -14,7 +14,7 @@ Model with_weights(const Model& model, const std::map<std::string, Tensor>& weig
     const auto found = weights.find(name);
     if (found == weights.end()) continue;
     graph->value(id).name.clear();
-    replacements[i] = graph->add_constant(found->second.clone(), name);  // takes over the role, which is by name
+    replacements[i] = graph->add_constant(found->second.clone(), name);  // takes over the role, which is stored by name
   }
   replacements.resize(graph->value_count());
   graph->replace_uses(replacements);

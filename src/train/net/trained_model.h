@@ -7,7 +7,7 @@
 
 namespace tessera::train {
 
-// The model with other values of these constants, by name; the others, and all metadata, stay.
+// The model with new values for these constants, by name. Other constants, and all metadata, are kept.
 Model with_weights(const Model& model, const std::map<std::string, Tensor>& weights);
 
 }  // namespace tessera::train

@@ -27,7 +27,7 @@ namespace {
 using ir::ValueId;
 using ops::Term;
 
-// Adds nodes of the step to the graph. Scalars are f32, as parameters are.
+// Adds the nodes of the step to the graph. Scalars are f32, as parameters are.
 class Step {
  public:
   Step(ir::Graph graph, const TrainingGraphOptions& options, bool trains)
@@ -43,11 +43,11 @@ class Step {
     const ValueId prediction = prepare(false);
     if (options_.batch_norm == BatchNorm::train) add_statistics(read_running_statistics(graph_, options_.frozen));
     make_parameters();
-    // Quantised weights are multiplied as they are.
+    // Not with quantised weights, which are multiplied without folding.
     if (options_.batch_norm == BatchNorm::frozen && !options_.compress) take_up_frozen_batch_norm(graph_);
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);
     std::vector<ValueId> outputs;
-    std::vector<std::size_t> places;  // of each loss's prediction among them
+    std::vector<std::size_t> places;  // index of each loss's prediction among the outputs
     std::vector<Term> losses, counts;
     for (const Objective& each : objectives()) {
       const ValueId compared = losses.empty() ? prediction : output_of(losses.size());
@@ -61,7 +61,7 @@ class Step {
     graph_.set_outputs(outputs);
     for (const auto& [name, value] :
          {std::pair{"losses", join_numbers(losses)}, {"loss_counts", join_numbers(counts)}}) {
-      std::string free = name;  // a name that the model has not
+      std::string free = name;  // a name that the model does not use
       while (graph_.find_value(free).valid()) free += "_";
       name_output(value, free.c_str());
     }
@@ -76,7 +76,7 @@ class Step {
     if (options_.teacher) keep_maps(graph_, *options_.teacher);
     if (options_.batch_norm == BatchNorm::train) add_statistics(train_batch_norm(graph_, options_.frozen));
     make_parameters();
-    // Quantised weights are multiplied as they are.
+    // Not with quantised weights, which are multiplied without folding.
     if (options_.batch_norm == BatchNorm::frozen && !options_.compress) take_up_frozen_batch_norm(graph_);
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);
     const Term loss(builder_, add_whole_loss(prediction, inputs));
@@ -101,7 +101,7 @@ class Step {
   }
 
  private:
-  // The nodes that the value needs, in order.
+  // The nodes that the value depends on, in topological order.
   std::vector<ir::NodeId> makers_of(ValueId value) const {
     std::vector<bool> needed(graph_.value_count());
     needed[static_cast<std::size_t>(value.index)] = true;
@@ -152,7 +152,7 @@ class Step {
 
   ValueId output_of(std::size_t loss) const { return outputs_[predictions_[loss]]; }
 
-  // Which of the model's outputs each loss compares.
+  // Finds the model's output that each loss compares.
   std::vector<std::size_t> find_predictions(const ir::Graph& model) const {
     std::vector<std::size_t> found;
     for (const Objective& each : objectives()) found.push_back(find_output(model, each.loss.prediction));
@@ -174,7 +174,7 @@ class Step {
 
   // --- forward ---
 
-  // Returns the prediction of the net as it is to be trained or evaluated.
+  // Returns the prediction of the net, in its form for training or evaluation.
   ValueId prepare(bool trains) {
     graph_ = separate_weights(std::move(graph_));
     if (options_.compress) {
@@ -199,8 +199,8 @@ class Step {
     }
   }
 
-  // By value: of the float32 constants, whether gradients of the model's outputs flow to them. A table that only a
-  // comparison reads is no weight, and weight decay would change it. Variables of evaluations may be more.
+  // For each value that is a float32 constant, whether gradients of the model's outputs flow to it. A table that only a
+  // comparison reads is no weight, and weight decay would change it. In evaluations, more constants may be variables.
   std::vector<bool> reached_by_gradients() const {
     std::vector<bool> reached(graph_.value_count(), true);
     if (!trains_) return reached;
@@ -229,7 +229,7 @@ class Step {
           ir::role_of(graph_, id) == ir::ConstantRole::computed)
         continue;
       const std::string name = graph_.value(id).name;
-      // The step's own numbers.
+      // Constants of the step itself are not the model's.
       if (constant->rank() == 0 && std::ranges::find(constants_, name) == constants_.end()) continue;
       WeightChoice choice = choose_weight(graph_, id, uses[i], patterns_);
       if (fixed.contains(id)) choice = {false, "of BatchNormalization, frozen"};
@@ -239,7 +239,7 @@ class Step {
         continue;
       }
       reasons_.push_back(choice.reason);
-      // The variable takes the constant's name.
+      // The variable takes over the constant's name.
       graph_.value(id).name = name + "/initial";
       trained_.names.push_back(name);
       trained_.values.push_back(graph_.add_variable(name, *constant));
@@ -254,7 +254,7 @@ class Step {
     graph_.replace_uses(replacements);
   }
 
-  // The target of that name: an input of the model, or one that is added once.
+  // The target of that name: an input of the model, or else a new input.
   ValueId add_target(const std::string& name, const Objective& objective) {
     ValueId id;
     for (const ValueId input : graph_.inputs()) {
@@ -266,7 +266,8 @@ class Step {
     return is_float(given.dtype()) ? id : given.cast(DType::i64).id();
   }
 
-  // The prediction as metrics take it where its shape does not say which axis the classes have: along axis 1.
+  // The prediction for metrics: if its shape does not tell which axis the classes have, it is transposed so that they
+  // are along axis 1.
   ValueId classes_first(ValueId prediction, const LossOptions& loss) {
     const Term scores(builder_, prediction);
     if (loss.class_axis >= 0 || scores.rank() < 3) return prediction;
@@ -286,7 +287,7 @@ class Step {
     return build_loss(builder_, inputs, objective.loss);
   }
 
-  // The weighted sum of all losses, with what a teacher adds. Inputs are those of the model.
+  // The weighted sum of all losses, including a teacher's. `inputs` are those of the model.
   ValueId add_whole_loss(ValueId prediction, const std::vector<ValueId>& inputs) {
     std::optional<Term> sum;
     std::size_t added = 0;
@@ -303,8 +304,8 @@ class Step {
 
   // --- backward ---
 
-  // With accumulation, trained_.gradients become the sums of those of all runs since the last update, and last_ tells
-  // whether this run updates.
+  // With accumulation, turns trained_.gradients into the sums over all runs since the last update; last_ tells whether
+  // this run performs an update.
   void accumulate() {
     if (options_.accumulate == 1) return;
     const Term run(builder_, graph_.add_variable("train/run", Tensor::scalar(std::int64_t{0})));
@@ -338,7 +339,7 @@ class Step {
     graph_.set_variable_update("train/count", apply.choose(next_count, count).id());
     if (loss_scale_) update_loss_scale(finite);
     if (options_.optimiser.clip_norm > 0) {
-      // The factor of PyTorch's clip_grad_norm_.
+      // The factor is that of PyTorch's clip_grad_norm_.
       const Term factor = number(options_.optimiser.clip_norm) / (norm + 1e-6);
       scale = scale * factor.combine("Min", {number(1)});
     }
@@ -350,7 +351,7 @@ class Step {
     name_output(finite.apply("Not").id(), "skipped");
   }
 
-  // Adds 1 to a variable where the condition holds.
+  // Adds 1 to a variable if the condition holds.
   void count_where(const std::string& name, Term condition) {
     const Term before(builder_, graph_.add_variable(name, Tensor::scalar(std::int64_t{0})));
     graph_.set_variable_update(name, (before + condition.cast(DType::i64)).id());
@@ -373,7 +374,7 @@ class Step {
     Term scale = finite.choose(grows.choose(up, *loss_scale_), down);
     Term steps = (finite & grows.apply("Not")).choose(more, whole(0));
     if (last_) {
-      // All runs of an update have the same scale.
+      // All runs of an update must have the same scale.
       scale = last_->choose(scale, *loss_scale_);
       steps = last_->choose(steps, good);
     }
@@ -381,7 +382,7 @@ class Step {
     graph_.set_variable_update("train/good_steps", steps.id());
   }
 
-  // Those of a run that overflowed may be no numbers.
+  // The statistics of a run that overflowed may be NaN, and are dropped.
   void update_statistics(Term finite) {
     for (const RunningStatistic& each : statistics_) {
       const Term next(builder_, each.next), before(builder_, each.value);
@@ -404,14 +405,14 @@ class Step {
   bool trains_;
   WeightPatterns patterns_;
   std::vector<std::string> constants_;    // names of the model's own
-  std::vector<std::size_t> predictions_;  // which of the outputs each loss compares
+  std::vector<std::size_t> predictions_;  // index of the output that each loss compares
   std::vector<ValueId> outputs_;          // of the model
   ir::Graph graph_;
   ops::GraphBuilder builder_;
   std::vector<std::pair<std::string, std::string>> untrained_;
   std::vector<std::string> reasons_;
   TrainedParameters trained_;
-  std::vector<ValueId> observed_;  // values that no gradient goes through
+  std::vector<ValueId> observed_;  // values at which gradients stop
   std::vector<RunningStatistic> statistics_;
   passes::RecomputeReport recompute_;
   std::optional<Term> loss_scale_, last_;

@@ -1,4 +1,4 @@
-// The training step of a model of which nobody said how it is trained.
+// Makes a training step for a model without a configuration.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace tessera::train {
 
-// The step that a Trainer runs (train/net/training_graph.h) with this optimiser, momentum 0.9 for SGD, and the loss
-// that fits the first float output: cross-entropy of its classes (axis 1 of maps, else the last), where there are two
-// or more, else the squared error. Throws Error: unsupported listing operators without a gradient, invalid_argument
-// when the model has nothing to train.
+// The step that a Trainer runs (train/net/training_graph.h), with this optimiser (momentum 0.9 for SGD) and the loss
+// that fits the first float output: cross-entropy over its classes (axis 1 of feature maps, else the last axis) if
+// there are two or more, else the squared error. Throws Error(unsupported) that lists operators without a gradient, and
+// Error(invalid_argument) if the model has nothing to train.
 Model usual_training_step(const Model& model, const std::string& optimiser = "sgd");
 
 }  // namespace tessera::train

@@ -22,7 +22,7 @@ using ir::ValueId;
 
 constexpr float kForbidding = -1e4f;
 
-// The first operand that is a setting; those behind it are, too.
+// The first operand that is a setting; all later ones are settings too.
 struct Settings {
   std::string_view op;
   std::size_t first;
@@ -47,7 +47,7 @@ bool reads_as_setting(const ir::Node& node, ValueId constant) {
   return at >= found->first;
 }
 
-// Whether the node may be computed before the training, where its inputs are known.
+// Whether the node may be computed before the training, if its inputs are known.
 bool computes(const ir::Node& node) {
   const ops::OpDef* op = ops::find_op(node.op);
   return op != nullptr && op->deterministic && node.outputs.size() == 1 && node.outputs[0].valid() &&
@@ -61,7 +61,7 @@ bool is_known(const ir::Graph& graph, const ir::Node& node) {
          });
 }
 
-// PyTorch's exporter writes the numbers of programs as Constant nodes, so that scalars among the initializers are
+// PyTorch's exporter writes the literals of programs as Constant nodes, so that scalars among the initializers are
 // parameters. Other exporters write all scalars as initializers.
 bool is_scalar_parameter(const ir::Graph& graph, ValueId constant) {
   const auto producer = graph.metadata.find("producer_name");
@@ -69,7 +69,7 @@ bool is_scalar_parameter(const ir::Graph& graph, ValueId constant) {
          !graph.value(constant).name.starts_with("onnx::");
 }
 
-// The values that serve as settings alone, be it through nodes that join, cut or cast them. By index.
+// By index, whether a value serves only as a setting, possibly through nodes that join, slice or cast it.
 std::vector<bool> settings_of(const ir::Graph& graph) {
   std::vector<bool> settings(graph.value_count());
   const auto uses = graph.compute_uses();
@@ -96,7 +96,7 @@ std::vector<Value> evaluate(const ir::Node& node, std::span<const Value> inputs)
   return runtime::evaluate_node(backends::reference_device(), node, inputs, {});
 }
 
-// The result of Shape, where the sizes are known.
+// The result of a Shape node, if the sizes are known.
 std::optional<Tensor> shape_of(const ir::Graph& graph, const ir::Node& node) {
   if (node.op != "Shape") return std::nullopt;
   const ir::ValueType& type = graph.value(node.inputs[0]).type;
@@ -162,7 +162,7 @@ WeightChoice choose_weight(const ir::Graph& graph, ValueId constant, const std::
   if (role == ir::ConstantRole::literal) return {false, "a constant of the program, as the exporter says"};
   if (forbids(*graph.constant(constant)) && all(reads_as_mask)) return {false, "a mask"};
   if (!may_be_weight(graph, constant, patterns)) return {false, "a number"};
-  // As PyTorch's older exporter names what it folds.
+  // PyTorch's older exporter gives such names to folded constants.
   if (name.starts_with("onnx::")) return {true, "an initializer that the exporter computed"};
   return {true, "an initializer"};
 }
@@ -194,7 +194,7 @@ ir::Graph compute_untrained(ir::Graph graph, const WeightPatterns& patterns) {
       graph.become_constant(node.outputs[0], result[0].tensor());
       if (is_float(result[0].tensor().dtype())) ir::set_role(graph, node.outputs[0], ir::ConstantRole::computed);
     } catch (const Error&) {
-      // What is wrong with the node is for the run to say.
+      // An invalid node is reported by the run.
     }
   }
   graph.sort_topologically();

@@ -20,8 +20,8 @@ std::string described(const ir::Graph& model, const std::vector<Field>& fields) 
   return fmt::format("the net's inputs are {}; the data's fields are {}", inputs, data);
 }
 
-// The shape of a sample's target with the rank that the loss expects beside a prediction of these dimensions, where one
-// dimension of size 1 makes the difference.
+// The shape of a sample's target with the rank that the loss expects for a prediction of these dimensions, if it
+// differs by one dimension of size 1.
 Shape fitted(Shape shape, const ir::Dims& prediction, bool labels) {
   if (prediction.size() < 2) return shape;
   const std::size_t expected = prediction.size() - (labels ? 2 : 1);

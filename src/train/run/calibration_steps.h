@@ -9,8 +9,8 @@
 
 namespace tessera::train {
 
-// One makes one step: small nets of sizes that are no model's of model_table.cpp, with every shape known, which differ
-// in layers, widths, batch and optimiser. Made one by one, because each holds its weights.
+// Functions that each make one step: small nets with known shapes, of sizes that no model of model_table.cpp has, which
+// differ in layers, widths, batch and optimiser. They are made one at a time, because each holds its weights.
 std::vector<std::function<Model()>> calibration_steps();
 
 }  // namespace tessera::train

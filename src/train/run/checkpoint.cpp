@@ -69,7 +69,7 @@ void read_state(const json& state, Checkpoint& checkpoint) {
   if (state.contains("best")) checkpoint.best = evaluation_of(state.at("best"));
 }
 
-// The step in a name of checkpoint_name's form.
+// The step in a name of the form that checkpoint_name gives.
 std::optional<std::int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kPrefix) || !name.ends_with(kEnding)) return std::nullopt;
   const char* begin = name.data() + kPrefix.size();
@@ -147,7 +147,7 @@ Checkpoint newest_checkpoint(const fs::path& path) {
 
 namespace {
 
-// What belongs to the optimiser, to moving averages, accumulation or pruning.
+// Whether the variable belongs to the optimiser, to moving averages, accumulation or pruning.
 bool is_state(std::string_view name) {
   constexpr std::array<std::string_view, 5> kEndings = {"/first", "/second", "/average", "/gradient", "/mask"};
   return name.starts_with("train/") ||

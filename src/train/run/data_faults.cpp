@@ -9,7 +9,7 @@
 namespace tessera::train {
 namespace {
 
-// The first element, if any, for which is_wrong holds.
+// The first element for which is_wrong holds, if there is one.
 template <typename T, typename IsWrong>
 std::optional<std::int64_t> first_wrong(const Tensor& tensor, IsWrong is_wrong) {
   const std::span<const T> values = tensor.values<T>();
@@ -18,7 +18,8 @@ std::optional<std::int64_t> first_wrong(const Tensor& tensor, IsWrong is_wrong) 
   return found - values.begin();
 }
 
-// The sample of an element of a batch, and the element's place in the sample, "" where that is one number.
+// The sample that an element of a batch belongs to, and the element's index within the sample, "" if that has a single
+// one.
 struct Place {
   std::string sample, element;
 };
@@ -36,7 +37,7 @@ Place place_of(const Batch& batch, const Tensor& tensor, std::int64_t at, const 
   return place;
 }
 
-// The axis of the classes: 1, or the last one where the labels have the shape of the rest.
+// The axis of the classes: 1, or the last one if the labels have the shape of all other axes.
 std::size_t class_axis(const ir::Dims& prediction, const Shape& labels, const LossOptions& loss) {
   if (loss.class_axis != 0) return loss.class_axis < 0 ? prediction.size() - 1 : 1;
   bool fits = prediction.size() == labels.size() + 2;
@@ -55,7 +56,7 @@ std::optional<TargetRange> target_range(const ir::Graph& model, const LossOption
   if (dims.size() < 2) return std::nullopt;
   const ir::Dim& classes = loss.name == "ctc" ? dims.back() : dims[class_axis(dims, shape, loss)];
   if (!classes.is_known()) return std::nullopt;
-  // The one class of a binary dice is there or not.
+  // The single class of a binary dice loss has the labels 0 and 1.
   return TargetRange{std::max<std::int64_t>(2, classes.value()), loss.ignore_index};
 }
 
@@ -63,7 +64,7 @@ void check_target(const Batch& batch, const std::string& target, const TargetRan
   const Tensor& values = batch.fields.at(target);
   if (!range.classes) {
     if (values.dtype() != DType::f32) return;
-    // NaN is found where the step is looked at.
+    // NaN is reported by the check of the step.
     const auto wrong = first_wrong<float>(values, [](float value) { return value < 0 || value > 1; });
     if (!wrong) return;
     const Place place = place_of(batch, values, *wrong, loader);

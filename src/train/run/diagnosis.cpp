@@ -10,7 +10,7 @@
 namespace tessera::train {
 namespace {
 
-// The first element that is not finite: "nan at [3, 0]".
+// The first element that is not finite, such as "nan at [3, 0]".
 std::optional<std::string> fault_of(const Tensor& tensor) {
   if (tensor.dtype() != DType::f32) return std::nullopt;
   const std::span<const float> values = tensor.values<float>();
@@ -32,7 +32,7 @@ std::optional<std::string> fault_of(const Tensor& tensor) {
                      tensor.elements());
 }
 
-// What every node computes, as outputs.
+// The step with the results of all nodes as outputs.
 ir::Graph with_all_outputs(const ir::Graph& step) {
   ir::Graph graph = step;
   for (const ir::Variable& variable : step.variables()) graph.set_variable_update(variable.name, {});

@@ -1,4 +1,4 @@
-// What to do when a training does not fit into its memory.
+// Advises what to do if a training does not fit into its memory.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace tessera::train {
 
-// Names the largest results that a step keeps for the way back, and the recomputation (train.recompute_bytes) whose
-// plan fits into `limit_bytes` beside the variables, if there is one. `net` has known shapes.
+// Names the largest activations that a step keeps for the backward pass, and the recomputation (train.recompute_bytes)
+// whose plan fits into `limit_bytes` beside the variables, if there is one. `net` must have known shapes.
 std::string memory_advice(const ir::Graph& net, TrainingGraphOptions options, SessionOptions session,
                           const NamedValues& inputs, std::int64_t limit_bytes);
 

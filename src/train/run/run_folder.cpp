@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *kLog = "log.jsonl", *kConfig = "config.toml", *kModel = "model.onnx", *kBest = "best.onnx";
-// What a training writes beside its checkpoints.
+// The files that a training writes beside its checkpoints.
 constexpr std::array<const char*, 5> kOwnFiles = {kLog, kConfig, kModel, kBest, "report.html"};
 
 }  // namespace
@@ -99,7 +99,7 @@ void RunFolder::clear(const std::vector<fs::path>& still_read) const {
   for (const char* name : kOwnFiles) {
     if (holds(name)) own.push_back(path_ / name);
   }
-  std::error_code none;  // there need be no such folder
+  std::error_code none;  // the folder need not exist
   for (const fs::directory_entry& entry : fs::directory_iterator(path_ / "tensorboard", none)) {
     if (entry.path().filename().string().starts_with("events.out.tfevents.")) own.push_back(entry.path());
   }

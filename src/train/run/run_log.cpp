@@ -30,16 +30,16 @@ int open_log(const std::filesystem::path& path, int flags) {
   return descriptor;
 }
 
-// The entries up to the step, whole lines alone: a process that was killed may have left part of one.
+// The complete lines up to the step: a process that was killed may have left a part of a line.
 std::string lines_up_to(const std::filesystem::path& path, std::int64_t step) {
   std::string kept;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     const auto entry = ordered_json::parse(line, nullptr, false);
     const bool counts = entry.is_object() && entry.contains("step") && entry["step"].is_number_integer();
-    // The last lines of a training that ended.
+    // Skips the last lines of a training that had ended.
     if (!counts || entry.contains("precision") || entry.contains("weights")) continue;
-    // An evaluation of the checkpoint's own step is made again.
+    // The evaluation at the checkpoint's own step is repeated, so its line is dropped.
     const std::int64_t last = entry.contains("learning_rate") ? step : step - 1;
     if (entry["step"].get<std::int64_t>() <= last) kept += line + "\n";
   }
@@ -115,7 +115,7 @@ void RunLog::add(const EvaluationReport& report) {
   if (report.of_best) line["weights"] = "best";
   constexpr std::size_t kMostClasses = 100;
   add_classes(line, report, kMostClasses);
-  write(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));  // names of classes may be any bytes
+  write(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));  // names of classes may contain any bytes
 }
 
 void RunLog::add(const TrainingResult& result, const std::string& precision) {

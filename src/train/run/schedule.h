@@ -1,4 +1,4 @@
-// The learning rate of each step.
+// Computes the learning rate of each step.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,22 @@
 
 namespace tessera::train {
 
-// The rate of step `step`, from 0, of `steps` in all. The decay begins when the warm-up is over:
-//   cosine      f + (1 − f) (1 + cos(π t)) / 2 with t the share of the steps behind the warm-up that are done
+// The learning rate of step `step`, counted from 0, of `steps` in total. After the warm-up it decays by a factor:
+//   cosine      f + (1 − f) (1 + cos(π t)) / 2, where t is the fraction of the steps after the warm-up that are done
 //               (Loshchilov, Hutter, arXiv:1608.03983)
 //   polynomial  f + (1 − f) (1 − t)^power
-//   step        factor^(steps done behind the warm-up / every), rounded down
+//   step        factor^(steps done after the warm-up / every), with the exponent rounded down
 //   one_cycle   from initial_share up to 1 in warmup_share of the steps and down to final_share, both along a cosine
-//               (Smith, Topin, arXiv:1708.07120); momentum stays as it is
+//               (Smith, Topin, arXiv:1708.07120); momentum does not change
 //   plateau     1; evaluations change it (PlateauState)
-// A pure function of its arguments: a run that goes on from a checkpoint has the rates of one that was not stopped.
+// The result depends on the arguments alone, so a training that resumes from a checkpoint has the rates of one that was
+// not interrupted.
 double learning_rate_at(double learning_rate, const ScheduleOptions& options, std::int64_t step, std::int64_t steps);
 
-// How a schedule "plateau" stands, as torch.optim.lr_scheduler.ReduceLROnPlateau has it with threshold 0.
+// The state of the schedule "plateau", as in torch.optim.lr_scheduler.ReduceLROnPlateau with threshold 0.
 struct PlateauState {
-  std::int64_t without_gain = 0;  // evaluations in a row
-  double share = 1;               // of the learning rate
+  std::int64_t without_gain = 0;  // consecutive evaluations
+  double share = 1;               // factor of the learning rate
   void add(bool is_best, const ScheduleOptions& options) {
     without_gain = is_best ? 0 : without_gain + 1;
     if (without_gain <= options.patience) return;
@@ -30,7 +31,7 @@ struct PlateauState {
   }
 };
 
-// Throws Error(invalid_argument) for an unknown name (that lists the names) and options out of range.
+// Throws Error(invalid_argument) for an unknown name (and lists the names) and for options out of range.
 void check_schedule(const ScheduleOptions& options);
 
 }  // namespace tessera::train

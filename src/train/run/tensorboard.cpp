@@ -14,7 +14,7 @@
 namespace tessera::train {
 namespace {
 
-// Fields of messages, and how protobuf writes their types.
+// Field numbers of the messages, and protobuf's wire types.
 enum WireType : std::uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 constexpr std::uint32_t kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;  // Event
 constexpr std::uint32_t kValue = 1;                                                                 // Summary
@@ -98,14 +98,14 @@ std::string scalar_event(double wall_time, std::int64_t step,
 TensorBoardLog::TensorBoardLog(const std::filesystem::path& folder, std::int64_t step) {
   io::make_folder(folder);
   const double now = wall_time_now();
-  // A training that is resumed within a second has a file of its own, too.
+  // A training that is resumed within a second also gets a file of its own.
   for (int number = 0; path_.empty() || std::filesystem::exists(path_); ++number)
     path_ = (folder / fmt::format("events.out.tfevents.{:010}.{}.{}.{}", static_cast<std::int64_t>(now), host_name(),
                                   getpid(), number))
                 .string();
   file_.open(path_, std::ios::binary | std::ios::trunc);
   write(event(now, 0, bytes_field(kFileVersion, "brain.Event:2")));
-  // TensorBoard drops what other files of the folder have from this step on.
+  // Makes TensorBoard discard what other files of the folder have from this step on.
   if (step > 0) write(event(now, step + 1, bytes_field(kSessionLog, varint_field(kStatus, kStart))));
 }
 

@@ -1,5 +1,5 @@
-// The log of a training as TensorBoard reads it: an event file, which is a list of TFRecords that hold messages Event
-// (https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/util/event.proto).
+// Writes the log of a training for TensorBoard: an event file, which is a sequence of TFRecords that hold Event
+// messages (https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/util/event.proto).
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,25 @@ namespace tessera::train {
 // CRC-32C (Castagnoli, RFC 3720 appendix B.4).
 std::uint32_t crc32c(std::string_view bytes);
 
-// A TFRecord: the length (u64), its masked CRC-32C (u32), the data, and theirs; little-endian. A checksum is masked by
-// a rotation by 15 bits to the right and the addition of 0xa282ead8.
+// A TFRecord, little-endian: the length (u64), its masked CRC-32C (u32), the data, and the masked CRC-32C of the data.
+// A checksum is masked by rotating it right by 15 bits and adding 0xa282ead8.
 std::string tf_record(std::string_view data);
 
-// A message Event with scalars by their tags.
+// An Event message with scalars by their tags.
 std::string scalar_event(double wall_time, std::int64_t step,
                          const std::vector<std::pair<std::string, double>>& scalars);
 
 class TensorBoardLog {
  public:
   TensorBoardLog() = default;  // writes nothing
-  // Begins a new file in the folder, which is made. A training that goes on from `step` tells TensorBoard that what an
-  // earlier file has behind that step is void. Throws Error(io).
+  // Begins a new file in the folder, which is created. If a training resumes from `step`, the file tells TensorBoard to
+  // discard later steps of earlier files. Throws Error(io).
   TensorBoardLog(const std::filesystem::path& folder, std::int64_t step);
 
-  // train/loss, train/learning_rate, train/gradient_norm and train/samples_per_s.
+  // Writes train/loss, train/learning_rate, train/gradient_norm and train/samples_per_s.
   void add(const StepReport& report);
-  // DATA/METRIC and DATA/loss, DATA being test, validation or train_data. The tests of the best weights are left out.
+  // Writes DATA/METRIC and DATA/loss, where DATA is test, validation or train_data. Tests of the best weights are left
+  // out.
   void add(const EvaluationReport& report);
 
  private:

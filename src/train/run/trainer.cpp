@@ -30,7 +30,7 @@ double seconds_since(SteadyClock::time_point begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
 }
 
-// What is read again while a training goes on, or by whoever resumes it.
+// The files that are read again during a training, or when it is resumed.
 std::vector<fs::path> files_read(const TrainingConfig& config, const std::optional<fs::path>& came_from) {
   std::vector<fs::path> files;
   for (const std::string& path :
@@ -84,7 +84,7 @@ void Trainer::State::resume(const std::string& path) {
   loader->seek(at.position);
 }
 
-// The output's folder, locked, when the training may write to it.
+// Locks the output's folder, if the training may write to it.
 RunFolder Trainer::State::open_output() {
   RunFolder folder(config.output);
   std::error_code ignored;
@@ -100,13 +100,14 @@ RunFolder Trainer::State::open_output() {
   if (at.step == 0) log_.add(data_summary());
   if (config.tensorboard) tensorboard_ = TensorBoardLog(file("tensorboard"), at.step);
   if (!config.toml.empty()) io::write_text(file("config.toml"), config.toml);
-  // Another run of this trainer goes on there.
+  // A later run of this trainer resumes there.
   came_from_ = config.output;
   newest_step_ = newest_step_in(config.output);
   return folder;
 }
 
-// Random operators draw other numbers in each run, and the same ones when training goes on from a checkpoint.
+// The seed of the run's random operators: it differs from run to run, but repeats when a training resumes from a
+// checkpoint.
 std::uint64_t Trainer::State::seed_of_run() const {
   const auto run = static_cast<std::uint64_t>(at.position.epoch * loader->batches_per_epoch() + at.position.batch);
   return (config.seed + 1) * 0x9E3779B97F4A7C15 + run;
@@ -126,7 +127,7 @@ void Trainer::State::run_once(const TrainingHooks& hooks, const NamedValues& inp
     try {
       advice = memory_advice(sized_net().graph(), graph_options, session_options(), inputs, config.memory_limit_bytes);
     } catch (const Error&) {
-      throw error;  // there is no memory to look for a way out in
+      throw error;  // there is not even memory to look for advice
     }
     fail(ErrorKind::over_budget, "{}. {}", error.message(), advice);
   }
@@ -158,7 +159,8 @@ void Trainer::State::step(const TrainingHooks& hooks, bool with_timings) {
   if (reads_every_step_ || at.step % config.log_every == 0) check_finite(inputs, position);
 }
 
-// With loss scaling, steps are skipped until the scale fits; that all steps of a long time are is no matter of scale.
+// With loss scaling, steps are skipped until the scale fits. Fails if more are skipped in a row than that can explain,
+// or if any is skipped without loss scaling.
 void Trainer::State::check_finite(const NamedValues& inputs, const DataPosition& position) {
   const std::int64_t skipped = counter("train/skipped");
   const std::int64_t fresh = skipped - skipped_;
@@ -168,11 +170,11 @@ void Trainer::State::check_finite(const NamedValues& inputs, const DataPosition&
     return;
   }
   reported_skipped_ += fresh;
-  constexpr std::int64_t kMostInARow = 40;  // halvings from the greatest scale to the least and more
+  constexpr std::int64_t kMostInARow = 40;  // more than the halvings from the largest scale to the smallest
   if (!config.loss_scale.on || reported_skipped_ > kMostInARow) fail_not_finite(inputs, position);
 }
 
-// The first number that is not finite in the batches of a step, which begin at the position; empty where all are
+// Describes the first number that is not finite in the batches of a step that begin at the position; empty if all are
 // finite.
 std::string Trainer::State::fault_in_data(const DataPosition& position) const {
   const std::unique_ptr<Loader> again = make_loader(0);
@@ -235,8 +237,7 @@ StepReport Trainer::State::report() {
 
 void Trainer::State::save_checkpoint(const TrainingHooks& hooks) {
   if (config.output.empty()) return;
-  // An evaluation that is still going on belongs to this checkpoint only where it is of this step: then whoever resumes
-  // does it again.
+  // A running evaluation is only awaited if it is not of this step; one of this step is repeated by a resumed training.
   if (pending_ && pending_->step != at.step) end_evaluation(hooks);
   at.seconds = base_seconds_ + seconds_since(begin_);
   const fs::path path = file(checkpoint_name(at.step));
@@ -262,7 +263,7 @@ TrainingResult Trainer::State::run(const TrainingHooks& hooks) {
     try {
       step(hooks, hooks.timings != nullptr && at.step == timed_step);
     } catch (...) {
-      end_evaluation(hooks);  // the log has all lines up to the fault
+      end_evaluation(hooks);  // so that the log has all lines up to the fault
       throw;
     }
     if (hooks.progress) hooks.progress(at.step, steps);

@@ -1,4 +1,4 @@
-// How a training is judged while it goes on, and tested at its end.
+// Evaluates a training while it goes on and tests it at its end.
 #include <utility>
 
 #include "train/run/trainer_state.h"
@@ -13,8 +13,8 @@ EvaluationReport Trainer::State::evaluate(const std::string& name) {
   return report;
 }
 
-// The evaluation of step s goes on beside the steps behind it. What depends on it (the best model, stopping early) is
-// decided when the next one begins, so that results do not depend on how fast it was.
+// The evaluation of step s runs beside the following steps. Decisions that depend on it (best model, early stopping)
+// are made when the next one begins, so that results do not depend on its speed.
 void Trainer::State::begin_evaluation(const TrainingHooks& hooks) {
   end_evaluation(hooks);
   if (judging_data().empty()) return;
@@ -24,7 +24,7 @@ void Trainer::State::begin_evaluation(const TrainingHooks& hooks) {
   Evaluator* const training = config.evaluate_training ? &evaluator_of("train") : nullptr;
   pending_->result = std::async(std::launch::async, [this, judge, training, values = weights(), step = at.step] {
     std::vector<EvaluationReport> reports{judge->run(values)};
-    // The best net is one that has the sparsity that was asked for.
+    // Only a net with the final sparsity can be the best one.
     const bool counts = !pruner || pruner->is_complete(step);
     const bool better = counts && (!at.best || train::is_better(reports[0].metric, reports[0].value, at.best->value));
     reports[0].best = better;
@@ -34,7 +34,7 @@ void Trainer::State::begin_evaluation(const TrainingHooks& hooks) {
     for (EvaluationReport& report : reports) report.step = step;
     return reports;
   });
-  // The next step's learning rate depends on it.
+  // The next step's learning rate depends on the evaluation.
   if (config.optimiser.schedule.name == "plateau") end_evaluation(hooks);
 }
 
@@ -56,7 +56,7 @@ void Trainer::State::end_evaluation(const TrainingHooks& hooks) {
   at.plateau.add(report.best, config.optimiser.schedule);
 }
 
-// Waits for the evaluation and logs it, and then the lines of the steps behind it.
+// Waits for the evaluation and logs it, followed by the lines of the later steps.
 void Trainer::State::log_evaluation(const TrainingHooks& hooks) {
   const std::vector<StepReport> later = std::exchange(pending_->later, {});
   try {
@@ -81,8 +81,8 @@ void Trainer::State::log(const StepReport& report, const TrainingHooks& hooks) {
   if (hooks.step) hooks.step(report);
 }
 
-// The weights of the best evaluation. Of a training that went on from a checkpoint they may be those of its file,
-// unless that is another form of the net.
+// The weights of the best evaluation. If the training resumed from a checkpoint, they may be those of its file, unless
+// that has another form of the net.
 std::optional<Trainer::State::Weights> Trainer::State::best_weights() const {
   if (best_ || config.output.empty() || !std::filesystem::exists(file("best.onnx"))) return best_;
   const ir::Graph graph = Model::load(file("best.onnx").string()).graph();
@@ -106,7 +106,7 @@ EvaluationReport Trainer::State::test(const Weights& values, std::int64_t step, 
   return report;
 }
 
-// The test data where others judge: once, at the end.
+// Evaluates the test data once at the end, if other data judge the training meanwhile.
 void Trainer::State::run_tests(const TrainingHooks& hooks, TrainingResult& result) {
   if (!data.validation || !data.test) return;
   result.test = test(weights(), at.step, hooks);

@@ -1,4 +1,4 @@
-// What a Trainer holds, for the files that implement it.
+// The state of a Trainer, shared by the files that implement it.
 #pragma once
 
 #include <chrono>
@@ -29,16 +29,17 @@ struct Trainer::State : train::TrainingSetup {
   std::map<std::string, Tensor> weights() const;
   train::Checkpoint checkpoint() const;
 
-  train::Checkpoint at;  // where the training stands; its variables are those of the session
+  train::Checkpoint at;  // the position of the training; its variables are those of the session
   std::optional<EvaluationReport> last_evaluation;
 
  private:
   using Weights = std::map<std::string, Tensor>;
   struct Pending {
     std::int64_t step = 0;
-    std::future<std::vector<EvaluationReport>> result;     // of the data that judge, then of the training data if asked
-    std::optional<std::vector<EvaluationReport>> reports;  // once they were logged
-    std::vector<StepReport> later;                         // lines of steps behind it, which are logged after it
+    // for the data that judge, then for the training data if requested
+    std::future<std::vector<EvaluationReport>> result;
+    std::optional<std::vector<EvaluationReport>> reports;  // set once they were logged
+    std::vector<StepReport> later;                         // lines of later steps, which are logged after it
   };
 
   train::RunFolder open_output();
@@ -66,12 +67,12 @@ struct Trainer::State : train::TrainingSetup {
 
   train::RunLog log_;
   train::TensorBoardLog tensorboard_;
-  // Where the checkpoint lies that the training goes on from, and the step of the newest one there.
+  // The location of the checkpoint that the training resumes from, and the step of the newest one there.
   std::optional<std::filesystem::path> came_from_;
   std::optional<std::int64_t> newest_step_;
   std::optional<Pending> pending_;
-  std::optional<Weights> best_;  // where test data are apart from those that judge
-  double base_seconds_ = 0;      // of the parts before this one
+  std::optional<Weights> best_;  // kept if the test data are not those that judge
+  double base_seconds_ = 0;      // of the training before it was resumed
   std::chrono::steady_clock::time_point begin_;
   std::chrono::steady_clock::time_point reported_;
   std::int64_t reported_samples_ = 0, reported_wait_ns_ = 0, skipped_ = 0, reported_skipped_ = 0;

@@ -28,7 +28,7 @@ TransformList transforms_of(const std::vector<std::string>& prepare, const std::
   return transforms;
 }
 
-// The number of samples that the net takes at once, mostly a symbol.
+// The dimension of the net's batch, usually a symbol.
 ir::Dim batch_of(const ir::Graph& graph) {
   for (const ir::ValueId id : graph.inputs()) {
     const std::optional<ir::Dims>& dims = graph.value(id).type.dims;
@@ -63,8 +63,8 @@ Model load_net(const NetOptions& options) {
 
 namespace {
 
-// The net as it is trained, with the weights and the last layer that the options ask for. A weight of the old last
-// layer that fits the new one is taken, too.
+// The net for training, with the weights and the last layer that the options request. A weight of the old last layer
+// that fits the new one is also taken.
 Model prepared_net(const Model& model, const TrainingConfig& config, std::vector<std::string>& notes) {
   const NetOptions& options = config.model;
   ir::Graph graph = separate_weights(lift_weights(inference_form(model.graph())));
@@ -83,7 +83,7 @@ Model prepared_net(const Model& model, const TrainingConfig& config, std::vector
   return Model(std::make_shared<const ir::Graph>(std::move(graph)));
 }
 
-// Losses that take logits have the softmax, or the sigmoid, in them.
+// Warns of a softmax or sigmoid at the output if the loss takes logits and includes it.
 void warn_of_activations(const ir::Graph& graph, const std::vector<LossOptions>& losses) {
   for (const LossOptions& loss : losses) {
     const bool of_classes = loss.name == "cross_entropy" || loss.name == "dice" || loss.name == "distillation";
@@ -115,7 +115,7 @@ TrainingSetup::TrainingSetup(const Model& model, TrainingConfig given)
   for (const std::string& each : config.metrics) {
     if (std::ranges::find(metrics, each) == metrics.end()) metrics.push_back(each);
   }
-  // Without test data nothing else looks at the names.
+  // Without test data, nothing else checks the names.
   for (const std::string& each : metrics) {
     const std::string name = each.substr(0, each.find('@'));
     if (name != "loss") make_metric(name);
@@ -125,7 +125,7 @@ TrainingSetup::TrainingSetup(const Model& model, TrainingConfig given)
   make_sessions();
 }
 
-// Balanced weights become numbers.
+// Replaces "balanced" weights by numbers.
 void TrainingSetup::balance_losses() {
   for (LossOptions& loss : losses) {
     require(loss.weight > 0, ErrorKind::invalid_argument, "the weight of the loss {} is {}, expected a positive number",
@@ -223,7 +223,7 @@ void TrainingSetup::bind_data() {
   }
 }
 
-// The net, or another one whose inputs that have names of the net's take the same data. An only input needs no name.
+// The net, or another one, with the batch size fixed. Inputs with the same names, or single inputs, take the same data.
 Model TrainingSetup::sized(const Model& model) const {
   std::map<std::string, std::int64_t> sizes;
   const auto note = [&](const ir::Dim& dim, std::int64_t size) {
@@ -331,7 +331,7 @@ Evaluator& TrainingSetup::evaluator_of(const std::string& name) {
     if (!dims || !std::ranges::all_of(*dims, &ir::Dim::is_known)) continue;
     Shape& shape = shapes.back();
     for (const ir::Dim& dim : *dims) shape.push_back(dim.value());
-    // As the evaluation graph gives it to metrics.
+    // Transposes as the evaluation graph does for metrics.
     if (loss.class_axis < 0 && shape.size() > 2) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
   }
   evaluator->check_metrics(shapes);

@@ -1,4 +1,4 @@
-// What a training needs before its first step: the net, the data, and the sessions that run them.
+// Sets up a training before its first step: the net, the data, and the sessions that run them.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,12 @@
 
 namespace tessera::train {
 
-// Whether steps on that device are over when they were asked for, so that results can be looked at after each of them
-// without waiting for a device that computes beside the host.
+// Whether steps on that device are complete when the call that runs them returns, so that results can be read after each
+// step without waiting for a device that computes beside the host.
 bool runs_at_once(std::string_view device);
 
-// The net that the options name. Throws Error(invalid_argument) unless it is exactly one, and as loading does.
+// The net that the options name. Throws Error(invalid_argument) unless they name exactly one, and the errors of
+// loading.
 Model load_net(const NetOptions& options);
 
 struct TrainingSetup {
@@ -43,23 +44,23 @@ struct TrainingSetup {
   std::map<std::string, TargetRange> target_ranges;            // by field; others are not checked
   std::optional<Loader> loader;
   std::optional<Model> step_model;
-  std::optional<Session> session;    // of the step
-  std::vector<LossOptions> losses;   // all of them; weights of classes are numbers
-  std::vector<std::string> metrics;  // all of them, the one that decides first
-  std::optional<Pruner> pruner;      // nothing where no weight is pruned
+  std::optional<Session> session;    // that runs the step
+  std::vector<LossOptions> losses;   // all losses; weights of classes are resolved to numbers
+  std::vector<std::string> metrics;  // all metrics; the first one decides
+  std::optional<Pruner> pruner;      // nothing if no weight is pruned
   std::int64_t steps = 0, steps_per_epoch = 0;
 
   SessionOptions session_options() const;
-  // Of "test", "validation" or "train", made when it is first asked for. Throws Error(invalid_argument) where there are
-  // no such data.
+  // The evaluator of "test", "validation" or "train" data, made at its first use. Throws Error(invalid_argument) if
+  // there are no such data.
   Evaluator& evaluator_of(const std::string& data);
   bool has_data(const std::string& name) const { return data_of(name) != nullptr; }
-  // The data that the training is judged by while it goes on; empty where there are none.
+  // The name of the data that judge the training while it goes on; empty if there are none.
   std::string judging_data() const { return data.validation ? "validation" : data.test ? "test" : ""; }
   DataSummary data_summary() const;
-  // Another loader of the training data, which gives the same batches.
+  // Another loader of the training data that gives the same batches.
   std::unique_ptr<Loader> make_loader(int workers) const;
-  // All batches of a training have the same sizes, which the passes are better off knowing.
+  // The net with the batch size fixed, which is the same in all batches and helps the passes.
   Model sized_net() const { return sized(net); }
 
  private:

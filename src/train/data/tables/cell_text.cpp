@@ -21,7 +21,8 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// "12,5", "1.234,5" or "1.234.567" with decimal points; nothing for what has no comma and no such groups of digits.
+// The number "12,5", "1.234,5" or "1.234.567" with a decimal point; nothing if the cell has neither a comma nor such
+// groups of digits.
 std::optional<std::string> with_decimal_point(std::string_view cell) {
   cell = trimmed(cell);
   std::string number;
@@ -31,7 +32,7 @@ std::optional<std::string> with_decimal_point(std::string_view cell) {
   }
   const std::size_t comma = cell.find(',');
   const std::string_view whole = cell.substr(0, comma);
-  std::size_t group = 0, groups = 0;  // digits of the group, and points before it
+  std::size_t group = 0, groups = 0;  // digits of the current group, and number of points before it
   for (const char c : whole) {
     if (c == '.') {
       if (group == 0 || group > 3 || (groups > 0 && group != 3)) return std::nullopt;
@@ -129,7 +130,7 @@ bool is_missing(std::string_view cell) {
   constexpr std::size_t kLongest = 8;
   cell = trimmed(cell);
   if (cell.empty()) return true;
-  // Most cells are none of them by their first character.
+  // For most cells, the first character shows that they are no spelling of a missing value.
   if (cell.size() > kLongest || std::string_view("nN<#?-.\\1").find(cell[0]) == std::string_view::npos) return false;
   if ((cell[0] == '1' || cell[0] == '-') && cell.size() > 1 && is_digit(cell[1])) return false;
   const auto& spellings = missing_spellings();

@@ -179,7 +179,7 @@ ColumnEncoding fit_encoding(std::string column, EncodingKind kind, const std::ve
 }
 
 DefaultEncoding default_encoding(const std::vector<std::string>& cells, const std::vector<std::string>& missing_words) {
-  constexpr std::size_t kMostCounted = 11;  // different numbers; more are not told apart
+  constexpr std::size_t kMostCounted = 11;  // different numbers; more need not be counted
   constexpr std::int64_t kNumbersOfAWord = 9;
   DefaultEncoding result;
   ColumnEncoding missing;

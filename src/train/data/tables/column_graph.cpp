@@ -13,7 +13,7 @@ namespace {
 
 using ops::Term;
 
-// As ColumnEncoding::encode, in the same order and in float64.
+// Computes ColumnEncoding::encode, with the same operations in float64.
 Term encoded_number(const ColumnEncoding& column, Term cells) {
   Term number = cells.apply("IsNaN").choose(cells.number(column.missing), cells);
   if (column.clips) number = number.combine("Clip", {cells.number(column.low), cells.number(column.high)});

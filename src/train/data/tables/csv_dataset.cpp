@@ -13,7 +13,7 @@
 namespace tessera::train {
 namespace {
 
-// Classes by their numbers where all are numbers, so that "10" comes behind "9".
+// The classes in ascending order, by their values if all are numbers, so that "10" comes behind "9".
 std::vector<std::string> classes_of(const CsvTable& table, std::size_t target) {
   std::set<std::string> found(table.columns[target].begin(), table.columns[target].end());
   std::erase_if(found, [](const std::string& name) { return is_missing_class(name); });
@@ -28,7 +28,7 @@ std::vector<std::string> classes_of(const CsvTable& table, std::size_t target) {
       return value;
     };
     std::ranges::stable_sort(classes, {}, value_of);
-    // "1" and "1.0" are one class.
+    // "1" and "1.0" are the same class.
     const auto [begin, end] = std::ranges::unique(classes, {}, value_of);
     classes.erase(begin, end);
     constexpr std::size_t kMany = 64;
@@ -41,7 +41,7 @@ std::vector<std::string> classes_of(const CsvTable& table, std::size_t target) {
   return classes;
 }
 
-// The class of a cell, by its text or else by its number.
+// The class of a cell, found by its text, or else by its number.
 std::optional<std::int64_t> class_of(const std::vector<std::string>& classes, const std::string& cell) {
   auto found = std::ranges::find(classes, cell);
   double number = 0;
@@ -55,13 +55,13 @@ std::optional<std::int64_t> class_of(const std::vector<std::string>& classes, co
   return found - classes.begin();
 }
 
-// Whether a row with that target can be trained on, as CsvDataset::read sees it.
+// Whether a row with that target can be trained on, by the rules of CsvDataset::read.
 bool has_target(const std::string& cell, bool is_number) {
   double number = 0;
   return is_number ? !is_missing(cell) && parse_number(cell, number) : !is_missing_class(cell);
 }
 
-// Leaves those rows, which are in ascending order, in the table.
+// Removes all other rows from the table. `rows` are in ascending order.
 void keep_rows(CsvTable& table, const std::vector<std::int64_t>& rows) {
   const auto keep = [&](auto& cells) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -74,7 +74,7 @@ void keep_rows(CsvTable& table, const std::vector<std::int64_t>& rows) {
   keep(table.lines);
 }
 
-// Leaves the rows that are trained on. Where no row has a target, what reads the samples says so.
+// Keeps only the rows that are trained on. If no row has a target, reading the samples reports it.
 void keep_trained_rows(CsvTable& table, std::size_t target, bool is_number, const TrainedSamples& trained) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(table.rows()));
   std::iota(rows.begin(), rows.end(), std::int64_t{0});
@@ -163,7 +163,7 @@ class CsvDataset final : public Dataset {
     }
   }
 
-  // Says where rows that can be read have categories that the training data do not have.
+  // Warns of readable rows with categories that the training data do not have.
   void announce_unknown(const ColumnEncoding& encoding, std::size_t column) const {
     const auto& cells = table_.columns[column];
     std::size_t first = 0;
@@ -187,7 +187,7 @@ class CsvDataset final : public Dataset {
   std::vector<std::pair<std::int64_t, std::string>> unreadable_;
 };
 
-// Whether the cells count the rows from 0 or 1, as the index of a data frame does.
+// Whether the cells count the rows from 0 or 1, like the index of a data frame.
 bool counts_rows(const std::vector<std::string>& cells) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     double number = 0, first = 0;
@@ -197,7 +197,7 @@ bool counts_rows(const std::vector<std::string>& cells) {
   return true;
 }
 
-// Columns without a name are left out where they hold nothing that one could learn from.
+// Whether the column has no name and holds nothing to learn from, so that it is left out.
 bool is_left_out(const CsvTable& table, std::size_t column) {
   if (!table.names[column].empty()) return false;
   const bool counts = counts_rows(table.columns[column]);
@@ -244,7 +244,7 @@ class TableFit {
     return table_.columns[column][static_cast<std::size_t>(row)];
   }
 
-  // Says where a column holds numbers and words.
+  // Warns of a column that holds both numbers and words.
   void announce(std::size_t column, const DefaultEncoding& found) const {
     const std::string& name = table_.names[column];
     if (!found.words.empty()) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kMostTableBytes = std::int64_t{16} << 30;
 
-// Gathers what libcsv calls back with; exceptions must not pass through it, so the first one is kept.
+// Collects what libcsv passes to its callbacks. Exceptions must not pass through libcsv, so the first one is kept.
 class Gatherer {
  public:
   explicit Gatherer(CsvTable& table) : table_(table) {}
@@ -32,9 +32,9 @@ class Gatherer {
     if (error_) std::rethrow_exception(error_);
   }
 
-  // Of the row that is read, counted from 1.
+  // The first line of the row that is being read, counted from 1.
   std::int64_t first_line() const { return first_line_; }
-  // To be told before each line is parsed and after it.
+  // To be called before and after each line is parsed.
   void begin_line(std::int64_t line) {
     if (!in_row_) first_line_ = line;
     row_ended_ = false;
@@ -59,7 +59,7 @@ class Gatherer {
       table_.names = std::move(row_);
       table_.columns.resize(table_.names.size());
     } else {
-      // A separator at the end of each line makes no cell.
+      // A separator at the end of each line does not begin a cell.
       if (row_.size() == expected + 1 && row_.back().empty()) row_.pop_back();
       if (row_.size() != expected) {
         table_.faulty_rows.push_back({first_line_, fmt::format("{} cells, expected {}", row_.size(), expected)});
@@ -78,7 +78,7 @@ class Gatherer {
   std::exception_ptr error_;
 };
 
-// The line that begins here, with its end.
+// The line that begins here, including its line break.
 std::string_view line_at(std::string_view text, std::size_t begin) {
   const std::size_t end = text.find_first_of("\r\n", begin);
   if (end == std::string_view::npos) return text.substr(begin);
@@ -90,9 +90,9 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-// How many cells of the first rows each separator would make, by the names' row and those behind it.
+// The separator for which most of the first rows have as many cells as the row of names.
 char separator_of(const std::filesystem::path& path, std::string_view text) {
-  constexpr std::string_view kSeparators = "\t;|,";  // where several would do: commas stand in texts and numbers too
+  constexpr std::string_view kSeparators = "\t;|,";  // in order of preference: commas also occur in texts and numbers
   constexpr std::size_t kMostRows = 64, kMostBytes = 1 << 20;
   std::vector<std::vector<std::int64_t>> counts(1, std::vector<std::int64_t>(kSeparators.size()));
   bool quoted = false, any = false;
@@ -124,7 +124,7 @@ char separator_of(const std::filesystem::path& path, std::string_view text) {
   return best;
 }
 
-// What is no text in UTF-8 is told apart by its first bytes.
+// Throws if the text is not UTF-8; its first bytes tell which encoding it probably has.
 void check_encoding(const CsvTable& table, std::string_view text) {
   const bool is_utf16 = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
   require(!is_utf16, ErrorKind::invalid_argument,
@@ -193,7 +193,7 @@ CsvTable read_csv(const std::filesystem::path& path, char separator) {
   const std::vector<std::byte> bytes = io::read_file(path, kMostTableBytes);
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   check_encoding(table, text);
-  // A byte order mark is no part of the first name.
+  // A byte order mark is not part of the first name.
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   std::int64_t line = 1;
   const std::string_view first = line_at(text, 0);

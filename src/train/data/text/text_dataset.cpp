@@ -9,7 +9,7 @@
 namespace tessera::train {
 namespace {
 
-// Bytes of the code point that begins here; 1 for a byte that begins none.
+// The length in bytes of the code point that begins here; 1 for a byte that begins none.
 std::size_t code_point_bytes(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   const std::size_t wanted = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 1;
