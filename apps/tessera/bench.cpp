@@ -40,7 +40,7 @@ void run_bench(BenchOptions& options) {
   const double load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   options.bench.session = session_options(options.model);
   options.bench.run = run_options(options.model);
-  const GracefulStop stop;  // what was measured by then is worth printing
+  const GracefulStop stop;  // an interrupted benchmark prints what it has measured so far
   options.bench.run.cancellation = &stop.cancellation();
   const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model);
   report::BenchResult result;

@@ -23,8 +23,8 @@ void print_roof(const char* title, const cost::Rates& rates, const std::vector<c
   fmt::print("{:>10.1f}\n", bandwidth * 1e-9);
 }
 
-// Where the profile goes, checked before it is measured. Of the user's cache the folder is made, of a path that was
-// asked for it is not.
+// The path of the profile, checked before measuring. The folder of the user's cache is created; that of a path given by
+// the user must exist.
 std::filesystem::path output_path(const CalibrateOptions& options) {
   const std::filesystem::path path =
       options.output.empty() ? report::calibration_path() : std::filesystem::path(options.output);

@@ -1,4 +1,4 @@
-// Options that say which data a compressed model is calibrated and measured on.
+// Options for the data on which a compressed model is calibrated and measured.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,10 +7,10 @@
 
 namespace tessera::apps {
 
-// --data --labels --normalise --batch --samples. `purpose`: what the data are for, "Inputs to …".
+// Adds --data --labels --normalise --batch --samples. `purpose` says what the data are for, "Inputs to …".
 void add_calibration_options(CLI::App& verb, CalibrationData& data, const char* purpose);
 
-// --metric
+// Adds --metric.
 void add_metric_option(CLI::App& verb, std::string& metric);
 
 }  // namespace tessera::apps

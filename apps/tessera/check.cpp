@@ -43,7 +43,7 @@ void count(const CaseResult& result, bool json, Tally& tally) {
 }
 
 void run_check(const CheckOptions& options) {
-  const GracefulStop stop;  // between two cases
+  const GracefulStop stop;  // takes effect between two cases
   Tally tally;
   for (const std::string& path : options.paths) {
     if (stop.requested()) break;

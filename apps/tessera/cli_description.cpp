@@ -11,7 +11,7 @@ OptionDescription describe_option(const CLI::Option& option) {
   for (const std::string& name : option.get_snames()) described.names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) described.names.push_back("--" + name);
   if (option.get_positional()) described.names = {option.get_name(true)};
-  // A flag expects nothing. Of "INT:0..1024" the first word is the kind of value.
+  // Only options that expect a value have a type: the first word in "INT:0..1024".
   if (option.get_items_expected_max() > 0) {
     const std::string type = option.get_type_name();
     described.type = type.substr(0, type.find_first_of(": "));

@@ -8,23 +8,23 @@
 namespace tessera::apps {
 
 struct OptionDescription {
-  std::vector<std::string> names;  // "-o", "--output"; of a positional argument its name alone
-  std::string text;                // what it does
-  std::string type;                // "INT", empty for a flag
+  std::vector<std::string> names;  // "-o", "--output"; for a positional argument only its name
+  std::string text;                // description of the option
+  std::string type;                // "INT"; empty for a flag
   std::string default_value;
-  std::vector<std::string> values;  // those that it is known to take; empty: file names or anything
+  std::vector<std::string> values;  // the values that it is known to take; empty for file names or any text
   bool positional = false;
 
   bool takes_value() const { return !type.empty(); }
 };
 
 struct VerbDescription {
-  std::string name, text, footer;  // the name of a verb of a verb has both words: "share run"
+  std::string name, text, footer;  // nested verbs are named by both words: "share run"
   std::vector<OptionDescription> options;
 };
 
-// The program's own options under an empty name, then all verbs in order, each followed by its own verbs, whose names
-// it takes as a positional argument.
+// The program's own options under an empty name, followed by all verbs in order. Each verb is followed by its nested
+// verbs, whose names are a positional argument of it.
 std::vector<VerbDescription> describe_command_line(const CLI::App& app);
 
 }  // namespace tessera::apps

@@ -39,7 +39,8 @@ std::pair<std::string, std::string> split_assignment(const std::string& text, co
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-// The parts of A=1,B=2. A comma inside a name, which no "=" follows before the next comma, separates nothing.
+// The parts of A=1,B=2. A comma separates only if an "=" follows before the next comma, so that names may contain
+// commas.
 std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> parts;
   std::string part;
@@ -209,7 +210,7 @@ std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& d
 
 std::string model_path(const std::string& given) {
   if (given != "-") return given;
-  // Anonymous memory with a name that every reader of files opens; it lives as long as the process.
+  // Anonymous memory under a name that all readers of files can open. It is kept for the life of the process.
   static const int memory = copy_of_standard_input();
   return fmt::format("/proc/self/fd/{}", memory);
 }
@@ -283,7 +284,7 @@ NamedValues read_inputs(const Model& model, const std::string& file, const std::
                         const ModelOptions& options) {
   if (has_no_inputs(file, named_files, options)) {
     const runtime::AssumedDims assumed = runtime::assume_dims(model);
-    // A batch of 1 needs no words.
+    // A batch of 1 is the usual assumption and is not mentioned.
     if (!assumed.only_batches) fmt::print(stderr, "{}\n", base::printable(base::shortened(assumed.note, 1000)));
     return runtime::random_inputs(assumed.model, options.seed.value_or(kUsualSeed), options.memory_limit_mib << 20);
   }

@@ -12,14 +12,14 @@ namespace {
 
 using Verbs = std::vector<VerbDescription>;
 
-// Everything that a script takes as it is.
+// Quotes a text for a shell such that it is taken literally.
 std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (const char character : text) out += character == '\'' ? std::string("'\\''") : std::string(1, character);
   return out + "'";
 }
 
-// A sentence without what shells take for their own in descriptions.
+// The sentence without characters that have a meaning for shells in descriptions.
 std::string plain(std::string_view text) {
   std::string plain(text.substr(0, text.find('\n')));
   std::erase_if(
@@ -40,7 +40,7 @@ bool is_inner(const VerbDescription& verb) {
   return verb.name.find(' ') != std::string::npos;
 }
 
-// The names of the verbs, or (`inner`) of those that are called behind another verb, such as "share run".
+// The names of the verbs; with `inner`, of the nested ones, such as "share run".
 std::vector<std::string> verb_names(const Verbs& verbs, bool inner) {
   std::vector<std::string> names;
   for (const VerbDescription& verb : verbs) {
@@ -49,15 +49,15 @@ std::vector<std::string> verb_names(const Verbs& verbs, bool inner) {
   return names;
 }
 
-// A pattern of the shells' case that holds for these names, and for no word where there are none.
+// A pattern of a shell's `case` that matches these names, or nothing if there are none.
 std::string pattern_of(const std::vector<std::string>& names) {
   std::string pattern = "''";
   for (const std::string& name : names) pattern += "|" + shell_quoted(name);
   return pattern;
 }
 
-// Values of options by "verb:option", of positional arguments by "verb:". What is not listed is completed by file
-// names.
+// Maps "verb:option" to the values of an option, and "verb:" to those of positional arguments. Everything else is
+// completed by file names.
 std::string bash_script(const Verbs& verbs) {
   std::string options, takers, values;
   for (const VerbDescription& verb : verbs) {
@@ -114,7 +114,7 @@ complete -o default -F _tessera tessera
                      pattern_of(verb_names(verbs, true)));
 }
 
-// One specification of _arguments an option: (names)name[text]:message:action.
+// One specification of _arguments per option: (names)name[text]:message:action.
 std::string zsh_option(const OptionDescription& option) {
   const std::string action = option.values.empty() ? "_files" : fmt::format("({})", fmt::join(option.values, " "));
   if (option.positional) return "      " + shell_quoted(fmt::format("*:{}:{}", option.names.front(), action)) + " \\\n";
@@ -132,7 +132,7 @@ std::string zsh_script(const Verbs& verbs) {
     if (verb.name.empty()) continue;
     if (!is_inner(verb)) names += "    " + shell_quoted(verb.name + ":" + plain(verb.text)) + "\n";
     cases += fmt::format("    {})\n      _arguments \\\n", shell_quoted(verb.name));
-    bool placed = false;  // _arguments takes one rule for all that is no option
+    bool placed = false;  // _arguments takes a single rule for all positional arguments
     for (const OptionDescription& option : verb.options) {
       if (!option.positional || !std::exchange(placed, true)) cases += zsh_option(option);
     }
@@ -167,7 +167,7 @@ if [ "$funcstack[1]" = "_tessera" ]; then _tessera "$@"; else compdef _tessera t
                      names, pattern_of(verb_names(verbs, true)), cases);
 }
 
-// When fish offers the options of a verb: its words are there, and none by which another verb is meant.
+// The condition under which fish offers a verb's options: the verb's words are present, and none of another verb.
 std::string fish_condition(const VerbDescription& verb, const Verbs& verbs) {
   if (verb.name.empty()) return "__fish_use_subcommand";
   const std::size_t space = verb.name.find(' ');
@@ -200,7 +200,7 @@ std::string fish_script(const Verbs& verbs) {
       if (option.takes_value() && !option.positional) line += " -r";
       if (!option.values.empty())
         line += fmt::format(" -f -a {}", shell_quoted(fmt::format("{}", fmt::join(option.values, " "))));
-      else if (option.positional) continue;  // file names, as anywhere
+      else if (option.positional) continue;  // completed by file names, as everywhere
       script += line + " -d " + shell_quoted(plain(option.text)) + "\n";
     }
   }

@@ -40,7 +40,7 @@ void run_compress(const CompressOptions& options) {
   const bool on_terminal = isatty(STDERR_FILENO) == 1;
   hooks.progress = [&](std::int64_t fold, const std::string& stage, std::int64_t step, std::int64_t steps) {
     const std::string place = fold > 0 ? fmt::format("fold {}, ", fold) : "";
-    constexpr std::int64_t kParts = 10;  // of which a file that is read later has a line each
+    constexpr std::int64_t kParts = 10;  // tenths of the work: if output is not a terminal, each is a line
     if (on_terminal) fmt::print(stderr, "\r{}{}: step {} of {}   ", place, stage, step, steps);
     else if (kParts * step / steps != kParts * (step - 1) / steps)
       fmt::print(stderr, "{}{}: step {} of {}\n", place, stage, step, steps);

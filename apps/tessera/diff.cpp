@@ -14,7 +14,7 @@
 namespace tessera::apps {
 namespace {
 
-// What is set for one of the two.
+// Settings that apply to one of the two models.
 struct SideOptions {
   std::string device = "cpu", precision;
   std::vector<std::string> without;
@@ -44,7 +44,7 @@ SessionOptions session_of(const DiffOptions& options, const SideOptions& side) {
   return session_options(model);
 }
 
-// Both models, each with those of the dimensions that it has: one may have been written with fixed ones.
+// Loads both models and fixes in each the dimensions that it has; the other one may have been written with fixed ones.
 std::pair<Model, Model> load_models(const DiffOptions& options) {
   const std::map<std::string, std::int64_t> dims = parse_dims(options.model.dims);
   const Model a = Model::load(model_path(options.model.model));

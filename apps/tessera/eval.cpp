@@ -34,7 +34,7 @@ void run_eval(const EvalOptions& options) {
   TrainingConfig config =
       parse_training_config({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, options.settings);
   const std::string output = is_folder ? options.run : config.output;
-  config.output.clear();  // nothing is written to it
+  config.output.clear();  // evaluating writes nothing to it
   Trainer trainer(config);
   trainer.resume(options.checkpoint.empty() ? output : options.checkpoint);
   if (!options.model_out.empty()) trainer.model().save(options.model_out);

@@ -36,7 +36,7 @@ std::string text_or_file(const std::string& text) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// The profile with as many threads as asked for, with a warning where that is an estimate.
+// The profile with as many threads as requested, with a warning if its figures are then estimates.
 cost::DeviceProfile for_threads(const cost::DeviceProfile& profile, int threads) {
   bool scaled = false;
   cost::DeviceProfile result = profile.with_threads(threads, scaled);
@@ -74,7 +74,7 @@ report::ExplainOptions explain_options(const ExplainOptions& options) {
   return explain;
 }
 
-// The step of a configuration, with its batch.
+// The training step of a configuration, with its batch size.
 Model configured_step(const ExplainOptions& options) {
   TrainingConfig config = parse_training_config(text_or_file(options.model.model), options.model.model);
   config.output.clear();

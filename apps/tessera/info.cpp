@@ -1,4 +1,4 @@
-// tessera info: what a model is, and how it would run.
+// tessera info: describes a model, and how it would run.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -26,7 +26,7 @@ struct InfoOptions {
 
 constexpr std::size_t kMostListBytes = 1000;
 
-// A name from the file.
+// A name from the file, safe to print.
 std::string printed(const std::string& name) {
   return base::printable(base::shown(name));
 }
@@ -41,7 +41,7 @@ void print_field(const char* title, const std::string& text) {
   if (!text.empty()) fmt::print("{:<10} {}\n", title, base::printable(base::shortened(text, 100)));
 }
 
-// A property: in short in one line, or whole with the lines that it has.
+// Prints a property: shortened to one line, or with all of its lines if `whole`.
 void print_property(const std::string& key, const std::string& text, bool whole) {
   if (!whole || text.find('\n') == std::string::npos) {
     std::string line = base::shortened(text, whole ? text.size() : 60);

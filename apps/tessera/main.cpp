@@ -26,7 +26,7 @@ std::string version_text() {
   return fmt::format("tessera {}\nmachine: {}\ndevices: {}", TESSERA_VERSION, tessera::describe_machine(), devices);
 }
 
-// One clear line; with -v the whole chain of places it passed through.
+// Prints the error in one line; with -v also the chain of places that it passed through. Returns the exit code.
 int report(const tessera::Error& error, bool verbose) {
   tessera::apps::print_error(
       fmt::format("{}: {}", tessera::to_string(error.kind()), verbose ? error.message() : error.what()));
@@ -36,8 +36,8 @@ int report(const tessera::Error& error, bool verbose) {
   return tessera::exit_code(error.kind());
 }
 
-// Warnings go to stderr, where they mix with no result; with -v their details too. `verbose` must live as long as the
-// process.
+// Prints warnings on stderr, where they do not mix with results; with -v details too. `verbose` must live as long as
+// the process.
 void print_warnings(const bool& verbose) {
   tessera::set_log_handler([&verbose](tessera::LogLevel level, std::string_view message) {
     if (level == tessera::LogLevel::warning) tessera::apps::print_warning(message);
@@ -65,7 +65,7 @@ void add_verbs(CLI::App& app) {
   tessera::apps::add_serve(app);
   tessera::apps::add_completion(app);
   tessera::apps::add_manual(app);
-  // An option that may be repeated takes one word each time: what follows it is the next argument of the verb.
+  // An option that may be repeated takes one word each time; the word after it is the verb's next argument.
   for (CLI::App* verb : app.get_subcommands(nullptr)) {
     for (CLI::Option* option : verb->get_options()) {
       if (!option->get_positional()) option->allow_extra_args(false);
@@ -73,13 +73,13 @@ void add_verbs(CLI::App& app) {
   }
 }
 
-// Does what the command line says. Returns the exit code; what a verb throws for the user to read passes through.
+// Executes the command line. Returns the exit code; errors for the user pass through.
 int run(CLI::App& app, int argc, char** argv) {
   tessera::apps::check_verb(app, argc, argv);
   const bool asks_for_help =
       std::any_of(argv, argv + argc, [](std::string_view word) { return word == "--help" || word == "-h"; });
   if (!asks_for_help) {
-    // Nonsense in the environment is an error of every verb, whether it gets to the variable or not.
+    // An invalid environment variable is an error of every verb, even if the verb does not use it.
     tessera::base::threads_by_environment();
     tessera::base::isa_by_environment();
   }
@@ -89,7 +89,7 @@ int run(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::RuntimeError& exit) {
     return exit.get_exit_code();
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {  // help and version
+    if (error.get_exit_code() == 0) {  // --help and --version
       std::ostringstream text;
       app.exit(error, text, text);
       fmt::print("{}", text.str());
@@ -100,7 +100,7 @@ int run(CLI::App& app, int argc, char** argv) {
   }
 }
 
-// Runs it, and what it printed must arrive. Says what went wrong.
+// Executes the command line and flushes the output. Reports errors of both.
 int run_and_report(CLI::App& app, int argc, char** argv, const bool& verbose) {
   try {
     try {
@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
       "There is no configuration file: a shell alias keeps options.");
   add_verbs(app);
   const int code = run_and_report(app, argc, argv, verbose);
-  // What a verb showed of its work before it was interrupted is shown; the exit code still says that it was.
+  // Partial results of an interrupted verb have been printed; the exit code still tells of the interruption.
   const int signal = tessera::apps::received_signal();
   return signal != 0 ? 128 + signal : code;
 }

@@ -9,8 +9,8 @@
 namespace tessera::apps {
 namespace {
 
-// Text as man(7) prints it: a backslash starts an escape, a point or quote at the beginning of a line a request, and a
-// hyphen is a minus.
+// Escapes text for man(7), where a backslash starts an escape, a period or quote at the beginning of a line starts a
+// request, and a hyphen needs an escape to stay a minus.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char character : text) {

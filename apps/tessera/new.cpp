@@ -18,7 +18,7 @@ struct NewOptions {
 
 void run_new(const NewOptions& options) {
   const std::string path = options.output.empty() ? options.name + ".onnx" : options.output;
-  if (!options.output.empty()) check_outputs({path});  // by its default name it is checked after the net's
+  if (!options.output.empty()) check_outputs({path});  // the default name is checked below, after the net's name
   check_form(options.output, {kOnnxForm});
   models::BuildOptions model_options;
   model_options.dims = parse_dims(options.dims);

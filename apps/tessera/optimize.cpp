@@ -1,4 +1,4 @@
-// tessera optimize: writes what the passes make of a model.
+// tessera optimize: writes an optimised model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,8 +30,8 @@ struct OptimizeOptions {
   bool verify = false, json = false;
 };
 
-// Runs the model as its file states it, in float32 and with no pass that is not needed to run it at all, and the
-// written file, read back. The reference kernels are exact and slow, so the CPU's compute large models.
+// Compares runs of the original model, in float32 and with only those passes that are needed to run it at all, with
+// runs of the written file. The reference kernels are exact but slow, so large models are computed by the CPU's.
 void verify(const OptimizeOptions& options, const Model& original, report::Optimisation& result) {
   constexpr double kMostReferenceOperations = 2e8;
   const bool small =
@@ -41,14 +41,15 @@ void verify(const OptimizeOptions& options, const Model& original, report::Optim
   how.without_passes.clear();
   SessionOptions plain = how;
   plain.device = small ? "reference" : "cpu";
-  plain.precision = original.package() == nullptr ? DType::f32 : DType::undefined;  // a package runs as it was made
+  // a package runs in its own precision
+  plain.precision = original.package() == nullptr ? DType::f32 : DType::undefined;
   plain.tune = false;
   for (const passes::Pass& pass : passes::all_passes()) {
     if (pass.name != "differentiate" && pass.name != "decompose_composites")
       plain.without_passes.emplace_back(pass.name);
   }
   Session before(original, plain), after(Model::load(options.output), how);
-  // Layers that round to bfloat16 lose far more than another order of sums.
+  // Layers that round to bfloat16 lose far more than a different order of sums does.
   const report::Closeness closeness{.relative = after.precision() == DType::bf16 ? 5e-2 : report::Closeness().relative};
   const RunOptions run = repeatable_run_options(options.model);
   result.differences = report::output_differences(before.run(inputs, run), after.run(inputs, run), closeness);
@@ -56,7 +57,7 @@ void verify(const OptimizeOptions& options, const Model& original, report::Optim
                                         before.precision() == DType::bf16 ? "bfloat16" : "float32", plain.device);
 }
 
-// The bytes of the model's file, or of its weights where those lie in further files.
+// The bytes of the model's file, or of its weights if those are more, because they are in further files.
 std::int64_t model_bytes(const OptimizeOptions& options, const Model& model) {
   std::error_code error;
   const std::uintmax_t file = std::filesystem::file_size(model_path(options.model.model), error);
@@ -64,7 +65,7 @@ std::int64_t model_bytes(const OptimizeOptions& options, const Model& model) {
                   runtime::bytes_of_constants(model.graph(), nullptr, true));
 }
 
-// Sizes that the figures of the report are for. A model is written without them too.
+// The sizes of dimensions that the report's figures are for. The model is written without them.
 std::map<std::string, std::int64_t> figures_dims(const Model& model, bool json) {
   try {
     const runtime::AssumedDims assumed = runtime::assume_dims(model);
@@ -89,7 +90,7 @@ void run_optimize(const OptimizeOptions& options) {
   const OptimiseOptions how{session_options(options.model), options.only,
                             report::graph_measure(profile, options.model.device, figures_dims(model, options.json)),
                             options.opset, show_progress};
-  const std::int64_t bytes = model_bytes(options, model);  // before the file may be replaced
+  const std::int64_t bytes = model_bytes(options, model);  // measured before the file may be replaced
   report::Optimisation result{model_title(options.model.model),
                               options.output,
                               profile.title,

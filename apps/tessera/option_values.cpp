@@ -10,7 +10,7 @@
 namespace tessera::apps {
 namespace {
 
-// The whole text as a number, and nothing but digits, sign, point and exponent.
+// Parses the whole text as a number, which consists only of digits, sign, point and exponent.
 template <typename Number>
 std::optional<Number> parse(std::string_view text) {
   Number value{};
@@ -69,7 +69,7 @@ CLI::Option* suggest(CLI::Option* option, std::vector<std::string> values) {
 
 std::vector<std::string> suggested_values(const CLI::Option& option) {
   if (const auto found = all_suggestions().find(&option); found != all_suggestions().end()) return found->second;
-  // The type of an option with CLI::IsMember ends in its members: TEXT:{f32,bf16}.
+  // The type of an option with CLI::IsMember ends with its members: TEXT:{f32,bf16}.
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find('{'), end = type.rfind('}');
   if (begin == std::string::npos || end == std::string::npos) return {};

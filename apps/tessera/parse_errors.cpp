@@ -26,7 +26,7 @@ std::vector<std::string> options_of(const CLI::App& app) {
   return names;
 }
 
-// Words that are all options, as no verb is given.
+// Checks a command line without a verb, all words of which must be options.
 void check_flags(const CLI::App& app, std::span<const char* const> words) {
   std::vector<std::string> flags = options_of(app);
   flags.emplace_back("-v");
@@ -64,7 +64,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string> can
   std::string_view best;
   std::size_t least = std::max<std::size_t>(word.size() / 3, 1) + 1;
   for (const std::string& candidate : candidates) {
-    // Who breaks a word off means the whole.
+    // A word that is the beginning of a candidate counts as an abbreviation of it.
     const std::size_t steps =
         word.size() >= 3 && candidate.starts_with(word) ? 1 : base::edit_distance(word.substr(0, 100), candidate);
     if (steps < least) {
@@ -77,7 +77,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string> can
 
 void check_verb(const CLI::App& app, int argc, const char* const* argv) {
   const std::vector<std::string> verbs = verbs_of(app);
-  // Options before the verb are flags: none takes a value.
+  // Options before the verb are flags: none of them takes a value.
   const auto* const end = argv + argc;
   const auto* const word = std::find_if(argv + std::min(argc, 1), end, [](const char* text) { return *text != '-'; });
   const bool asks = std::any_of(argv + std::min(argc, 1), word, [](std::string_view text) {

@@ -1,4 +1,4 @@
-// What the program says of a command line that it does not understand.
+// Messages for command lines that cannot be parsed.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,14 +9,14 @@
 
 namespace tessera::apps {
 
-// The candidate that a mistyped word most likely means, or nothing when none is near: at most a third of its letters
+// The candidate that a mistyped word most likely means, or "" if none is near: at most a third of its letters may
 // differ.
 std::string_view nearest(std::string_view word, std::span<const std::string> candidates);
 
-// Throws Error(invalid_argument) when the first word of the command line is no verb.
+// Throws Error(invalid_argument) if the first word of the command line is no verb.
 void check_verb(const CLI::App& app, int argc, const char* const* argv);
 
-// One sentence on an error of the parser, which names the nearest option where one is unknown.
+// A sentence that describes an error of the parser; for an unknown option it names the nearest one.
 std::string describe(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace tessera::apps

@@ -1,4 +1,4 @@
-// tessera prune: weights, whole channels or heads of attention of a model go, by their magnitudes.
+// tessera prune: removes weights, channels or heads of attention with small magnitudes from a model.
 #include "tessera/prune.h"
 
 #include <fmt/format.h>
@@ -27,10 +27,10 @@ struct PruneOptions {
   std::vector<double> sparsities;
   std::string page;
   bool per_layer = false, json = false, sensitivity = false;
-  bool has_sparsity = false;  // --sparsity was given
+  bool has_sparsity = false;  // whether --sparsity was given
 };
 
-// Times and memory are those of a run on the first sample of the data, or on made-up inputs without data.
+// Measures times and memory of a run on the first sample of the data, or on random inputs if there are no data.
 void measure(const PruneOptions& options, const Model& model, const Model& pruned, PruneReport& report) {
   const CalibrationData& data = options.diagnosis.data;
   if (!data.path.empty()) diagnose_pruning(model, pruned, options.prune, options.diagnosis, report);
@@ -55,7 +55,7 @@ void run_prune(PruneOptions options) {
   const Model model = load_model(options.model);
   std::optional<PruneSensitivity> sensitivity;
   if (options.sensitivity) sensitivity = prune_sensitivity(model, options.prune, options.diagnosis);
-  // Without an output and a sparsity the question is what a pruning would cost: nobody asked for one.
+  // Without an output and a sparsity, only the sensitivity was requested, and nothing is pruned.
   std::optional<PruneReport> pruning;
   if (!options.output.empty() || options.has_sparsity) {
     PruneReport& report = pruning.emplace();

@@ -1,4 +1,4 @@
-// tessera quantize: makes a model smaller and faster by integers, and says what that costs.
+// tessera quantize: makes a model smaller and faster with integers, and reports the loss of quality.
 #include <fmt/format.h>
 
 #include "calibration_options.h"

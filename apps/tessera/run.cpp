@@ -67,7 +67,7 @@ void run_once(const RunCommandOptions& options) {
   const bool traced = !options.profile.empty();
   NamedValues outputs;
   run_with_made_up_sizes(model, has_no_inputs(options.inputs, options.named_inputs, options.model), [&] {
-    if (traced) session.run(inputs, how);  // the first run plans and packs; the trace shows a run as every later one is
+    if (traced) session.run(inputs, how);  // the first run plans and packs; the trace shows a typical later run
     outputs = traced ? report::traced_run(session, inputs, how, trace) : session.run(inputs, how);
   });
   print_outputs(options, model, outputs, session.precision());

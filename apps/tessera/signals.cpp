@@ -17,11 +17,11 @@ std::atomic<bool> stop_is_graceful{false}, errors_on_terminal{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
               "a signal handler uses them");
 
-// Only what a signal handler may call (signal-safety(7)).
+// Calls only functions that a signal handler may call (signal-safety(7)).
 void on_signal(int number) {
   const bool first = signal_that_came.exchange(number) == 0;
   if (first) {
-    // A line of progress may stand there.
+    // Overwrites a line of progress that may be on the terminal.
     const std::string_view text = errors_on_terminal ? "\r\x1b[Ktessera: interrupted\n" : "tessera: interrupted\n";
     [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
     cancellation_by_signal.cancel();

@@ -1,19 +1,20 @@
-// What Ctrl-C, a closed terminal and a request to end do to a verb.
+// Ends verbs cleanly at Ctrl-C, a closed terminal, or a request to terminate.
 #pragma once
 
 #include "tessera/session.h"
 
 namespace tessera::apps {
 
-// From here on SIGINT, SIGTERM and SIGHUP end the process with one line on standard error, no temporary files and the
-// exit code 128 + number of the signal. A signal that whoever started the process ignores (nohup) stays ignored.
+// After this call, SIGINT, SIGTERM and SIGHUP end the process with one line on stderr, without temporary files, and
+// with the exit code 128 + number of the signal. Signals that were ignored when the process started (nohup) stay
+// ignored.
 void handle_signals();
 
-// The signal that came, or 0.
+// The signal that was received, or 0.
 int received_signal();
 
-// For verbs that have something to show when they stop early: while one lives, the first signal only cancels, and the
-// next ends the process as above. One at a time.
+// For verbs that can show partial results. During its lifetime, the first signal only cancels, and the next one ends
+// the process as described above. At most one object may exist at a time.
 class GracefulStop {
  public:
   GracefulStop();
@@ -21,7 +22,7 @@ class GracefulStop {
   GracefulStop(const GracefulStop&) = delete;
   GracefulStop& operator=(const GracefulStop&) = delete;
 
-  // For RunOptions.
+  // To be passed in RunOptions.
   const Cancellation& cancellation() const;
   bool requested() const { return cancellation().flag().load(); }
 };

@@ -22,7 +22,7 @@ bool has_colours() {
          std::string_view(terminal) != "dumb";
 }
 
-// `code`: what errno was, or 0 where it is not known.
+// `code` is the value of errno, or 0 if it is not known.
 [[noreturn]] void refuse_output(int code) {
   if (code == EPIPE) std::_Exit(128 + SIGPIPE);
   fail(ErrorKind::io, "cannot write to standard output: {}",
@@ -30,7 +30,7 @@ bool has_colours() {
 }
 
 void print_line(std::string_view colour, std::string_view prefix, std::string_view text) {
-  // One call, so that lines of several processes do not mix.
+  // Written by one call, so that lines of several processes do not mix.
   const std::string line = has_colours() ? fmt::format("\x1b[{}m{}\x1b[0m {}\n", colour, prefix, text)
                                          : fmt::format("{} {}\n", prefix, text);
   std::fwrite(line.data(), 1, line.size(), stderr);
@@ -41,12 +41,13 @@ void print_line(std::string_view colour, std::string_view prefix, std::string_vi
 void guard_standard_streams() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) >= 0) continue;
-    // The smallest free number is this one. Open the wrong way round, it can be neither read nor written; what stderr
-    // gets is lost.
+    // open() returns the smallest free descriptor, which is this one. It is opened for the wrong direction, so that
+    // reads from stdin and writes to stdout fail; writes to stderr are lost.
     const int how = number == STDOUT_FILENO ? O_RDONLY : O_WRONLY;
     if (::open("/dev/null", how) != number) std::_Exit(exit_code(ErrorKind::io));
   }
-  ::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond the limit of the process: an error of the write, not the end
+  // exceeding the limit on file sizes becomes an error of the write instead of ending the process
+  ::signal(SIGXFSZ, SIG_IGN);
 }
 
 void finish_output() {

@@ -1,4 +1,4 @@
-// Standard streams: what is printed arrives, or the program says that it did not.
+// Standard streams: makes sure that output arrives, or that the program reports the failure.
 #pragma once
 
 #include <string_view>
@@ -6,18 +6,18 @@
 
 namespace tessera::apps {
 
-// Call it first: a standard stream that is closed refuses what is written to it, instead of being the next file that is
-// opened.
+// To be called first. Makes use of a standard stream that is closed an error; otherwise the next file that is opened
+// would take its place.
 void guard_standard_streams();
 
-// Writes what was printed so far. Throws Error(io) when some of it could not be written. A reader that has gone (EPIPE)
-// ends the process quietly with 141, as the signal would.
+// Flushes standard output. Throws Error(io) if some of it could not be written. If the reader has gone (EPIPE), ends
+// the process silently with the exit code 141, as the signal would.
 void finish_output();
 
-// Throws or ends as finish_output does if this is why standard output failed.
+// If this error of standard output was the cause, throws or ends the process as finish_output does.
 void check_output_error(const std::system_error& error);
 
-// One line on standard error: "tessera: TEXT", the name in colour on a terminal, unless NO_COLOR is set.
+// Prints one line on stderr: "tessera: TEXT". On a terminal the name is coloured, unless NO_COLOR is set.
 void print_error(std::string_view text);
 void print_warning(std::string_view text);
 

@@ -1,4 +1,4 @@
-// tessera tokenize: what a language model reads of a text.
+// tessera tokenize: shows the tokens that a language model reads from a text.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

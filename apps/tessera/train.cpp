@@ -95,7 +95,7 @@ void print_result(const TrainingResult& result, const TrainingConfig& config) {
     fmt::print("written to {}: model.onnx, log.jsonl, report.html\n", base::printable(config.output));
 }
 
-// A reason with its names, of many the first ones.
+// Prints a reason and the names that it holds for; of many names only the first ones.
 void print_names(const std::string& reason, const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 6;
   const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size()));
@@ -103,7 +103,7 @@ void print_names(const std::string& reason, const std::vector<std::string>& name
              names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
 }
 
-// To standard error: standard output is for the training.
+// Printed on stderr, because stdout is for the training's results.
 void print_data(const DataSummary& data, const TrainingData& given) {
   const auto shown = [](const std::string& text) { return base::printable(base::shown(text)); };
   fmt::print(stderr, "learns from {} samples", data.samples);
@@ -148,8 +148,8 @@ nlohmann::json as_json(const TrainedWeights& weights) {
   return json;
 }
 
-// Returns the folder that --resume goes on in: the one that it names, or without a CONFIG that of the checkpoint that
-// it names. Returns "" where the configuration says the folder.
+// The folder in which --resume continues: the one that it names, or, without a CONFIG, that of the checkpoint that it
+// names. Returns "" if the configuration names the folder.
 std::string resumed_folder(const TrainOptions& options) {
   const std::filesystem::path given(options.resume);
   if (options.config.empty() && std::filesystem::is_regular_file(given))
@@ -166,7 +166,7 @@ void run_train(const TrainOptions& options) {
   require(!options.config.empty() || folder == options.resume || std::filesystem::exists(path), ErrorKind::not_found,
           "there is no '{}' beside the checkpoint '{}': name a CONFIG.toml too", path, options.resume);
   std::vector<std::string> settings = options.settings;
-  // A training that goes on writes to the folder that it goes on in, unless another one is asked for.
+  // A resumed training writes to the folder that it resumes from, unless another one is requested.
   const bool asks_for_output =
       std::ranges::any_of(settings, [](const std::string& setting) { return setting.starts_with("output="); });
   const bool writes_there = !folder.empty() && !asks_for_output;

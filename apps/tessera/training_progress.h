@@ -1,4 +1,4 @@
-// What a training shows while it goes on: a bar on a terminal, elsewhere a line an evaluation.
+// Shows the progress of a training: a bar on a terminal, or else one line per evaluation.
 #pragma once
 
 #include <chrono>
@@ -10,12 +10,12 @@
 
 namespace tessera::apps {
 
-// "; 300 could not be read, such as table.csv line 7: …", or nothing where all were.
+// "; 300 could not be read, such as table.csv line 7: …", or "" if all could be read.
 std::string skipped_text(const EvaluationReport& report);
 
 class TrainingProgress {
  public:
-  // `quiet`: standard output is for the result alone.
+  // With `quiet`, nothing is printed to standard output, which is for the result alone.
   explicit TrainingProgress(bool quiet);
 
   void show(std::int64_t step, std::int64_t steps);

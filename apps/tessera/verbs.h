@@ -22,7 +22,7 @@ void add_quantize(CLI::App& app);
 void add_share(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_serve(CLI::App& app);
-void add_completion(CLI::App& app);  // after all others, which it describes
+void add_completion(CLI::App& app);  // after all others, because it describes them
 void add_manual(CLI::App& app);
 
 }  // namespace tessera::apps

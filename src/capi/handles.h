@@ -1,4 +1,4 @@
-// What is behind the opaque handles of tessera.h, and the border at which exceptions end.
+// The objects behind the opaque handles of tessera.h, and the boundary at which exceptions become status codes.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 #include "tessera/session.h"
 #include "tessera/tessera.h"
 
-// Each handle begins with a tag of its own, so that one of another type is found out. It is erased when the handle is
-// freed.
+// Each handle begins with a tag of its type, so that a handle of another type is detected. The tag is erased when the
+// handle is freed.
 struct tessera_error {
   static constexpr std::uint32_t kTag = 0x54530001;
   std::uint32_t tag = kTag;
@@ -39,7 +39,7 @@ struct tessera_value {
   static constexpr std::uint32_t kTag = 0x54530004;
   std::uint32_t tag = kTag;
   tessera::Value value;
-  bool is_writable = false;  // made by tessera_value_wrap: outputs may be bound to it
+  bool is_writable = false;  // made by tessera_value_wrap, so that outputs may be bound to it
 };
 
 struct tessera_session_options {
@@ -69,10 +69,10 @@ struct tessera_run_options {
 
 namespace tessera::capi {
 
-// Stores the exception that is being handled in *error, if that is wanted, and returns its status. Never throws.
+// Stores the exception that is being handled in *error, unless `error` is null, and returns its status. Never throws.
 tessera_status report_exception(tessera_error** error) noexcept;
 
-// Runs the body of a function of the interface; what it throws becomes a status and an error object.
+// Runs the body of a function of the interface; an exception becomes a status and an error object.
 template <typename Body>
 tessera_status guarded(tessera_error** error, Body body) noexcept {
   if (error != nullptr) *error = nullptr;
@@ -89,7 +89,7 @@ bool is_valid(const Handle* handle) {
   return handle != nullptr && handle->tag == Handle::kTag;
 }
 
-// The handle, checked. Throws Error(invalid_argument) with the parameter's name.
+// Checks and returns the handle. Throws Error(invalid_argument) with the parameter's name.
 template <typename Handle>
 Handle& checked(Handle* handle, const char* parameter, const char* type) {
   require(handle != nullptr, ErrorKind::invalid_argument, "{} is NULL, expected a {}", parameter, type);
@@ -98,14 +98,14 @@ Handle& checked(Handle* handle, const char* parameter, const char* type) {
   return *handle;
 }
 
-// A pointer that must be there: an array with elements, a text, the place for a result.
+// A pointer that must not be null: an array with elements, a text, the place for a result.
 template <typename T>
 T* required(T* pointer, const char* parameter) {
   require(pointer != nullptr, ErrorKind::invalid_argument, "{} is NULL", parameter);
   return pointer;
 }
 
-// The place for a new handle, set to NULL until there is one.
+// The place for a new handle. It is set to NULL until the handle is made.
 template <typename Handle>
 Handle*& result_place(Handle** place, const char* parameter) {
   *required(place, parameter) = nullptr;

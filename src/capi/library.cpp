@@ -1,4 +1,4 @@
-// Version, logging and errors of the C interface.
+// The version, logging and errors of the C interface.
 #include <exception>
 #include <stdexcept>
 
@@ -9,12 +9,12 @@
 namespace tessera::capi {
 namespace {
 
-// For when there is no memory for an error object. Its tag is no error's, so that freeing it does nothing.
+// Returned if there is no memory for an error object. Its tag is not that of an error, so that freeing it does nothing.
 tessera_error& out_of_memory_error() {
   static tessera_error& error = *new tessera_error{0, TESSERA_OVER_BUDGET, "the system has no more memory"};
   return error;
 }
-// Made when the library is loaded, while there is memory.
+// Made when the library is loaded, while there is enough memory.
 [[maybe_unused]] const tessera_error& kept_for_later = out_of_memory_error();
 
 tessera_status store(tessera_error** error, tessera_status status, const char* message) noexcept {

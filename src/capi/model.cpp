@@ -1,4 +1,4 @@
-// Models of the C interface.
+// The models of the C interface.
 #include <map>
 #include <memory>
 
@@ -9,10 +9,10 @@ using namespace tessera::capi;
 
 namespace {
 
-// Calls the caller's function when the last user of the bytes lets go.
+// Calls the caller's function when the last user of the bytes releases them.
 std::shared_ptr<const void> owner_of(const void* bytes, void (*release)(void*), void* user) {
   if (release == nullptr) return nullptr;
-  // The control block could not be had: the constructor of shared_ptr calls the deleter before it throws.
+  // If the control block cannot be allocated, the constructor of shared_ptr calls the deleter before it throws.
   return std::shared_ptr<const void>(bytes, [release, user](const void*) { release(user); });
 }
 
@@ -42,7 +42,7 @@ tessera_status tessera_model_load_bytes(const void* bytes, size_t size, const ch
                                         void (*release)(void* user), void* user, tessera_model** model,
                                         tessera_error** error) {
   return guarded(error, [&] {
-    const std::shared_ptr<const void> owner = owner_of(bytes, release, user);  // releases whatever happens
+    const std::shared_ptr<const void> owner = owner_of(bytes, release, user);  // calls `release` in any case
     tessera_model*& result = result_place(model, "model");
     std::optional<std::filesystem::path> folder;
     if (external_data_folder != nullptr) folder = external_data_folder;

@@ -1,4 +1,4 @@
-// Sessions of the C interface.
+// The sessions of the C interface.
 #include "capi/handles.h"
 
 using namespace tessera;
@@ -118,7 +118,7 @@ tessera_status tessera_session_run(tessera_session* session, const char* const* 
     const RunOptions run_options = options != nullptr ? checked(options, "options", kRunOptions).options : RunOptions();
     std::vector<Value> results = given.session.run(named_inputs(input_names, inputs, input_count),
                                                    requests(given, output_names, outputs, output_count), run_options);
-    // All handles are made before any is handed out, so that a failure leaves nothing behind.
+    // All handles are made before any is returned, so that a failure leaves none behind.
     std::vector<std::unique_ptr<tessera_value>> made;
     for (Value& result : results)
       made.push_back(std::make_unique<tessera_value>(tessera_value{tessera_value::kTag, std::move(result)}));

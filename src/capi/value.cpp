@@ -1,4 +1,4 @@
-// Values of the C interface.
+// The values of the C interface.
 #include <cstring>
 
 #include "capi/handles.h"
@@ -21,7 +21,7 @@ Shape shape_of(const int64_t* shape, std::size_t rank) {
   return Shape(shape, shape + rank);
 }
 
-// Type and shape of a tensor over memory of the caller's, checked against the bytes that there are.
+// The type and shape of a tensor over the caller's memory, checked against its size in bytes.
 std::pair<DType, Shape> layout_of(tessera_dtype dtype, const int64_t* shape, std::size_t rank, const void* data,
                                   std::size_t bytes) {
   std::pair<DType, Shape> layout{checked_type(dtype), shape_of(shape, rank)};
@@ -33,7 +33,7 @@ std::pair<DType, Shape> layout_of(tessera_dtype dtype, const int64_t* shape, std
   return layout;
 }
 
-// The tensor in a handle; null for another kind and for a bad handle.
+// The tensor in a handle; null for a value of another kind and for an invalid handle.
 const Tensor* tensor_in(const tessera_value* value) {
   return is_valid(value) && value->value.is_tensor() ? &value->value.tensor() : nullptr;
 }

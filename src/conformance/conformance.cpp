@@ -20,7 +20,7 @@ bool is_case_folder(const fs::path& path) {
   return fs::is_directory(path) && fs::exists(path / "model.onnx");
 }
 
-// NAME.onnx with its first output beside it.
+// Whether the path is NAME.onnx with a file of its first output beside it.
 bool is_case_file(const fs::path& path) {
   return path.extension() == ".onnx" && fs::exists(path.parent_path() / (path.stem().string() + "_output_0.pb"));
 }
@@ -40,7 +40,7 @@ SuiteTolerance tolerance_of(const fs::path& folder) {
   return tolerance;
 }
 
-// input_0.pb, input_1.pb … as far as they go.
+// The existing files input_0.pb, input_1.pb, … up to the first number that is missing.
 std::vector<fs::path> numbered_files(const fs::path& folder, const std::string& prefix) {
   std::vector<fs::path> files;
   for (int i = 0;; ++i) {
@@ -50,7 +50,7 @@ std::vector<fs::path> numbered_files(const fs::path& folder, const std::string& 
   }
 }
 
-// The suite's dummy input for the light models: 0, 1/n, 2/n … for n elements.
+// The suite's fixed input for the light models: 0, 1/n, 2/n, … for n elements.
 Tensor ramp(const ir::ValueType& type) {
   Shape shape;
   for (const ir::Dim& dim : type.dims.value_or(ir::Dims{})) shape.push_back(dim.is_known() ? dim.value() : 1);
@@ -62,7 +62,7 @@ Tensor ramp(const ir::ValueType& type) {
   return tensor;
 }
 
-// Random by definition in this graph: not Dropout at inference.
+// Whether the graph's outputs are random by definition. Dropout in inference form is not random.
 bool draws_random_numbers(const ir::Graph& graph) {
   return std::any_of(graph.order().begin(), graph.order().end(), [&](ir::NodeId id) {
     const ir::Node& node = graph.node(id);
@@ -93,7 +93,7 @@ class Case {
 
   bool random_values() const { return random_values_; }
 
-  // The first difference in any data set, or "".
+  // Returns the first difference in any data set, or "".
   std::string run() {
     if (!fs::is_directory(path_)) return run_ramp();
     for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {

@@ -1,6 +1,7 @@
-// Runs ONNX backend test cases: a model, inputs, and the outputs that are right.
-// Layout and tolerances as in onnx/backend/test (onnx 1.22): a case is a folder with model.onnx and test_data_set_*
-// folders of input_*.pb and output_*.pb, or a file NAME.onnx beside NAME_output_*.pb, whose inputs are a fixed ramp.
+// Runs ONNX backend test cases: a model, inputs, and the correct outputs.
+// The layout and tolerances are those of onnx/backend/test (onnx 1.22). A case is a folder with model.onnx and folders
+// test_data_set_* of input_*.pb and output_*.pb, or a file NAME.onnx beside NAME_output_*.pb, whose inputs are a fixed
+// ramp.
 #pragma once
 
 #include <filesystem>
@@ -16,10 +17,11 @@ enum class CaseOutcome { passed, failed, unsupported };
 struct CaseResult {
   std::string name;
   CaseOutcome outcome = CaseOutcome::passed;
-  std::string reason;  // when not passed
-  // Values differ, but the model draws random numbers and ONNX does not say which: element types and shapes agree.
+  std::string reason;  // set unless the case passed
+  // Whether only values differ (element types and shapes agree), and the model draws random numbers that ONNX does not
+  // specify.
   bool random_values = false;
-  bool random = false;  // values are random by definition: only types and shapes were compared
+  bool random = false;  // whether values are random by definition, so that only types and shapes were compared
 };
 
 // numpy.testing.assert_allclose: |actual - expected| <= absolute + relative * |expected|.
@@ -31,17 +33,17 @@ struct SuiteTolerance {
 struct CheckOptions {
   std::string device = "cpu";
   int threads = 0;
-  bool round_trip = false;  // write the model and read it back before running it
+  bool round_trip = false;  // whether to write the model and read it back before running it
 };
 
-// All cases at or below the path, sorted. Throws Error(not_found) when there is none.
+// All cases at or below the path, sorted. Throws Error(not_found) if there are none.
 std::vector<std::filesystem::path> find_cases(const std::filesystem::path& path);
 
-// Never throws for a fault of the model: every Error becomes an outcome.
+// Never throws for a faulty model: every Error becomes an outcome.
 CaseResult run_case(const std::filesystem::path& path, const CheckOptions& options);
 
-// Empty when the values agree: kind, element type and shape exactly, integers, bools and strings exactly, floats within
-// the tolerance. Else the first difference, in words.
+// "" if the values agree: kind, element type and shape exactly, integers, bools and strings exactly, floats within the
+// tolerance. Otherwise describes the first difference.
 std::string difference(const Value& actual, const Value& expected, SuiteTolerance tolerance);
 
 }  // namespace tessera::conformance

@@ -13,7 +13,7 @@ bool close(double actual, double expected, SuiteTolerance tolerance) {
   return std::fabs(actual - expected) <= tolerance.absolute + tolerance.relative * std::fabs(expected);
 }
 
-// `T` is double, or complex for which both parts must be close.
+// `T` is double, or complex, of which both parts must be close.
 template <typename T>
 std::string compare_numbers(const Tensor& actual, const Tensor& expected, SuiteTolerance tolerance) {
   const std::vector<T> a = backends::host::read<T>(actual), b = backends::host::read<T>(expected);

@@ -17,9 +17,9 @@ namespace tessera::lease {
 namespace {
 
 constexpr std::int64_t kLookNs = 20'000'000;
-// Where it concerns the daemon that a run begins, it is told at most so often.
+// The shortest time between two notifications that a run begins, if the daemon asked for these.
 constexpr std::int64_t kKickNs = 2'000'000;
-// A daemon that has not looked at those who wait for so long is not there.
+// A daemon that has not looked at the waiting jobs for so long is taken to be dead.
 constexpr std::int64_t kDeadNs = 2'000'000'000;
 
 std::atomic<Attachment*> process_attachment{nullptr};
@@ -28,8 +28,8 @@ std::int64_t now() {
   return Clock::steady().now_ns();
 }
 
-// Processor time of the calling thread so far. The time that it waits, whether for its turn or because the system lets
-// another thread compute in its place, is no part of it.
+// The processor time of the calling thread so far. It does not include the time that the thread waits for its turn, or
+// in which the system runs another thread in its place.
 std::int64_t thread_processor_ns() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -57,10 +57,11 @@ Attachment* Attachment::of_process() {
   static const bool made = [] {
     const std::optional<JobDescription> job = job_by_environment();
     if (!job) return false;
-    Attachment* const attachment = new Attachment(*job);  // never destroyed: runs may end while static objects die
+    // never destroyed, because runs may end while static objects die
+    Attachment* const attachment = new Attachment(*job);
     process_attachment = attachment;
     base::outside_demand = attachment;
-    // A child has the memory of the job and none of its threads.
+    // After a fork, the child has the job's memory but none of its threads.
     pthread_atfork(nullptr, nullptr, [] {
       process_attachment = nullptr;
       base::outside_demand = nullptr;
@@ -97,7 +98,8 @@ void Attachment::end_run(std::int64_t arrival_ns, bool failed) {
   if (failed) ++slot.runs_failed;
   if (job_.goal_ns > 0 && took_ns > job_.goal_ns) ++slot.goal_misses;
   slot.runs_ended = number + 1;
-  // Where runs overlap there is always one in progress, so this is how the daemon sees that one has ended.
+  // If runs overlap there is always one in progress, so the arrival of the oldest one tells the daemon that a run
+  // ended.
   if (was_oldest && !arrivals_.empty()) slot.arrival_ns = arrivals_.front();
   settle();
   if (job_.goal_ns > 0 || (was_oldest && (*connection->board)->waiting.load() != 0)) kick(*connection, true);
@@ -163,7 +165,7 @@ void Attachment::state(Connection& connection, Activity activity) {
   if (activity == Activity::waits) kick(connection, true);
 }
 
-// Lets the daemon look. Never blocks.
+// Wakes the daemon. Never blocks.
 void Attachment::kick(Connection& connection, bool always) {
   if ((*connection.board)->contended.load(std::memory_order_relaxed) == 0 && activity_ != Activity::waits) return;
   const std::int64_t now_ns = now();
@@ -186,7 +188,7 @@ void Attachment::learn_step(std::uint64_t key, std::int64_t measured_ns) {
 ProcessRun::ProcessRun(Attachment* attachment) : attachment_(attachment) {
   if (attachment_ == nullptr) return;
   arrival_ns_ = attachment_->begin_run();
-  // Reading the thread's clock twice a step costs short runs more than a hundredth of their time.
+  // Reading the thread's clock twice in each step would cost short runs more than a hundredth of their time.
   constexpr std::uint64_t kMeasuredEvery = 16;
   constexpr std::int64_t kMeasuredEveryNs = 20'000'000;
   thread_local std::uint64_t runs = 0;

@@ -1,10 +1,11 @@
-// This process as a job of a sharing daemon. Each run of it becomes a run of the job: it waits until the daemon grants
-// the job its turn, and leaves the cores, between two steps or two chunks of one, while a job of a higher class
-// computes in another process.
+// Attaches this process to a sharing daemon as a job. Each run of the process becomes a run of the job: it waits until
+// the daemon grants the job its turn, and it leaves the cores, between two steps or two chunks of a step, while a job
+// of a higher class computes in another process.
 //
-// While nobody else is attached, a run costs two locks of a mutex and some stores. A job keeps what it was granted
-// until the daemon takes it back, so most runs begin without asking. A process without a daemon computes as if it were
-// alone, with the share of the cores that the operating system gives it, and attaches as soon as a daemon listens.
+// While no other process is attached, a run costs two locks of a mutex and a few stores. A job keeps what it was
+// granted until the daemon takes it back, so most runs begin without a request. A process without a daemon computes as
+// if it were alone, with the share of the cores that the operating system gives it, and attaches as soon as a daemon
+// listens.
 #pragma once
 
 #include <atomic>
@@ -26,43 +27,45 @@ namespace tessera::lease {
 
 class Attachment final : public base::OutsideDemand {
  public:
-  // Tries to attach at once, and goes on trying on a thread of its own.
+  // Tries to attach at once, and keeps trying on a thread of its own.
   explicit Attachment(const JobDescription& job);
   ~Attachment() override;
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
-  // That of this process, made at the first call; null where the environment describes no job, and in a process that
-  // was forked off an attached one. Throws Error(invalid_argument) as job_by_environment does.
+  // The attachment of this process, made at the first call. Null if the environment describes no job, and in a process
+  // that was forked from an attached one. Throws Error(invalid_argument) as job_by_environment does.
   static Attachment* of_process();
 
   const JobDescription& job() const { return job_; }
   bool is_attached() const { return connection_.load() != nullptr; }
 
-  // One run; returns when it arrived. `begin_run` does not block: the run asks by may_compute before its first step.
+  // Begin one run; returns the time of its arrival. `begin_run` does not block: the run asks may_compute before its
+  // first step.
   std::int64_t begin_run();
   void end_run(std::int64_t arrival_ns, bool failed);
-  // Asked before each step.
+  // Whether the run may go on. To be called before each step.
   bool may_compute();
-  // After may_compute said no, by a thread that holds no core. Returns when it may be worth asking again, within 20 ms.
+  // To be called after may_compute returned false, by a thread that holds no core. Returns when it may be worth asking
+  // again, within 20 ms.
   void wait() override;
   bool wants_cores() override { return !is_allowed(); }
 
-  // Memory that the process holds for its job. Throws Error(over_budget) where the daemon does not grant it.
+  // Accounts for memory that the process holds for its job. Throws Error(over_budget) if the daemon does not grant it.
   void charge(std::int64_t bytes, std::string_view what);
   void release(std::int64_t bytes);
 
-  // The arenas of background runs: where memory is bounded they are borrowed, which others may ask back.
+  // Whether the arenas of background runs are borrowed, because memory is limited; others may then ask for them back.
   bool lends() const;
-  // Whether the bytes were granted; else they may be later. They are given back when no run holds them. Throws
-  // Error(over_budget) where they never fit.
+  // Returns whether the bytes were granted; if not, they may be granted later. They are given back when no run holds
+  // them. Throws Error(over_budget) if they can never be granted.
   bool borrow(std::int64_t bytes, std::int64_t quiet_ns);
   void give_back(std::int64_t bytes) noexcept;
-  // Bytes of what the job has borrowed that others wait for.
+  // The bytes of the job's borrowed memory that others are waiting for.
   std::int64_t wanted_bytes() const noexcept;
   void count_spill() noexcept;
 
-  // What was measured of a step: processor time of the thread of its run.
+  // Records the measurement of a step: the processor time of its run's thread.
   void learn_step(std::uint64_t key, std::int64_t measured_ns);
 
  private:
@@ -70,7 +73,7 @@ class Attachment final : public base::OutsideDemand {
 
   bool is_allowed();
   bool exceeds_quota() { return quota_ != nullptr && quota_->is_exceeded(); }
-  // With the mutex: writes to the board what the process does, and wakes whom that concerns.
+  // Writes the process's activity to the board and wakes those whom it concerns. Called with the mutex held.
   void settle();
   void state(Connection& connection, Activity activity);
   void kick(Connection& connection, bool always);
@@ -84,16 +87,17 @@ class Attachment final : public base::OutsideDemand {
   const JobDescription job_;
   const std::unique_ptr<CoreQuota> quota_;
   std::mutex mutex_;
-  std::atomic<Connection*> connection_{nullptr};          // null: alone
-  std::vector<std::unique_ptr<Connection>> connections_;  // former ones too: a thread may still look at one
-  std::vector<std::int64_t> arrivals_;                    // of the runs in progress, the oldest first
+  std::atomic<Connection*> connection_{nullptr};  // null while the process is alone
+  // includes former ones, which a thread may still be looking at
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<std::int64_t> arrivals_;  // of the runs in progress, the oldest first
   Activity activity_ = Activity::idle;
   std::int64_t kicked_ns_ = 0;
-  std::string refusal_;  // the latest that was told
+  std::string refusal_;  // the latest one that was reported
 
   std::mutex exchange_mutex_;
   std::atomic<std::int64_t> used_bytes_{0}, credit_bytes_{0};
-  std::int64_t borrowed_bytes_ = 0;  // with the mutex, of this connection:
+  std::int64_t borrowed_bytes_ = 0;  // protected by exchange_mutex_; borrowed through `lender_`
   const Connection* lender_ = nullptr;
 
   std::mutex predictor_mutex_;
@@ -103,7 +107,7 @@ class Attachment final : public base::OutsideDemand {
   pthread_t keeper_{};
 };
 
-// A run of the process's job; does nothing where there is none. Made before the run takes a core.
+// A run of the process's job; does nothing if there is none. Must be made before the run takes a core.
 class ProcessRun {
  public:
   explicit ProcessRun(Attachment* attachment);
@@ -113,7 +117,7 @@ class ProcessRun {
 
   bool may_pass(const StepInfo& step);
   void wait();
-  // The class that a run has whose caller asked for this one: the job's, where the caller named none.
+  // The class of a run for which the caller requested `asked`: the job's class if the caller requested none.
   Priority class_of(Priority asked) const;
   void succeeded() { failed_ = false; }
 
@@ -123,7 +127,7 @@ class ProcessRun {
   bool failed_ = true;
   bool measures_ = false;
   std::uint64_t key_ = 0;
-  std::int64_t step_start_ns_ = 0;  // on the clock of the thread's processor time; 0: no step is measured
+  std::int64_t step_start_ns_ = 0;  // on the thread's processor-time clock; 0 if the step is not measured
 };
 
 }  // namespace tessera::lease

@@ -67,7 +67,7 @@ SharedBoard::SharedBoard(int descriptor) : descriptor_(descriptor) {
   try {
     struct stat status{};
     const bool fits = fstat(descriptor_, &status) == 0 && status.st_size == static_cast<off_t>(sizeof(Board));
-    // A file that can shrink would end this process by SIGBUS.
+    // If the file could shrink, access to the board could end this process by SIGBUS.
     const bool sealed = (fcntl(descriptor_, F_GET_SEALS) & F_SEAL_SHRINK) != 0;
     require(fits && sealed, ErrorKind::invalid_argument,
             "the sharing daemon passed memory of another layout; use one version of Tessera for all");

@@ -1,4 +1,4 @@
-// How a process attaches to a daemon, notices that it has gone, and asks it for memory.
+// Attaches a process to a daemon, notices when the daemon has gone, and requests memory from it.
 #include "lease/connection.h"
 
 #include <poll.h>
@@ -17,7 +17,7 @@ namespace tessera::lease {
 namespace {
 
 constexpr int kRetryMs = 200;
-// Memory is asked for and given back in pieces that are not small, so that few runs have to ask.
+// Memory is requested and given back in large pieces, so that few runs have to make a request.
 constexpr std::int64_t kPieceBytes = std::int64_t{16} << 20, kMostSpareBytes = 4 * kPieceBytes;
 
 }  // namespace
@@ -65,7 +65,7 @@ bool Attachment::try_attach() {
   if (!answered || reply.granted == 0 || !complete) {
     for (const int descriptor : descriptors) close(descriptor);
     const std::string why = answered ? reply.text.str() : "it closed the connection, as for users it does not know";
-    if (!answered && errno == EAGAIN) return false;  // a daemon that stands still
+    if (!answered && errno == EAGAIN) return false;  // the daemon does not respond
     if (why != refusal_)
       warn("the sharing daemon at '{}' refuses this process, which runs alone: {}", job_.socket, why);
     refusal_ = why;
@@ -95,7 +95,7 @@ bool Attachment::try_attach() {
   return true;
 }
 
-// The process goes on alone.
+// Detaches from the daemon. The process goes on alone.
 void Attachment::detach(const Connection* lost) {
   if (lost == nullptr) return;
   const std::scoped_lock locks(exchange_mutex_, mutex_);
@@ -103,19 +103,19 @@ void Attachment::detach(const Connection* lost) {
   connection_ = nullptr;
   for (const auto& connection : connections_) {
     if (connection.get() != lost) continue;
-    shutdown(connection->socket.descriptor(), SHUT_RDWR);  // which wakes the keeper, if another thread found out
+    shutdown(connection->socket.descriptor(), SHUT_RDWR);  // wakes the keeper, if another thread noticed the loss
     wake(*connection->slot);
   }
 }
 
-// One request and its answer; false where the daemon does not answer.
+// Sends a request and receives its reply. Returns false if the daemon does not answer.
 bool Attachment::exchange(const Request& request, Reply& reply, std::vector<int>* descriptors) {
   const Connection* const connection = connection_.load();
   if (connection == nullptr) return false;
   const int socket = connection->socket.descriptor();
   if (!send_packet(socket, &request, sizeof(request))) return false;
   if (receive_packet(socket, &reply, sizeof(reply), descriptors) == sizeof(reply) && reply.magic == kMagic) return true;
-  shutdown(socket, SHUT_RDWR);  // a late answer would be taken for that to the next request
+  shutdown(socket, SHUT_RDWR);  // a late reply would be taken for the reply to the next request
   return false;
 }
 
@@ -133,7 +133,7 @@ void Attachment::charge(std::int64_t bytes, std::string_view what) {
     request.bytes = needed;
     answered = exchange(request, reply);
   }
-  if (!answered) return;  // alone
+  if (!answered) return;  // the process is alone, and nothing is limited
   if (reply.granted == 0) {
     used_bytes_ -= bytes;
     fail(ErrorKind::over_budget, "{}", reply.text.str());
@@ -176,7 +176,7 @@ bool Attachment::borrow(std::int64_t bytes, std::int64_t quiet_ns) {
   const Connection* const connection = connection_.load();
   const Request request{.kind = LeaseMessageKind::borrow, .quiet_ns = quiet_ns, .bytes = bytes};
   Reply reply;
-  if (!exchange(request, reply)) return true;  // alone
+  if (!exchange(request, reply)) return true;  // the process is alone, and nothing is limited
   if (reply.granted == 0) {
     const std::string why = reply.text.str();
     require(why.empty(), ErrorKind::over_budget, "{}", why);
@@ -191,7 +191,7 @@ bool Attachment::borrow(std::int64_t bytes, std::int64_t quiet_ns) {
 void Attachment::give_back(std::int64_t bytes) noexcept {
   const std::lock_guard lock(exchange_mutex_);
   const Connection* const connection = connection_.load();
-  if (connection == nullptr || connection != lender_) return;  // who lent it has gone
+  if (connection == nullptr || connection != lender_) return;  // the daemon that lent the memory has gone
   const Request request{.kind = LeaseMessageKind::give_back, .bytes = std::min(bytes, borrowed_bytes_)};
   borrowed_bytes_ -= request.bytes;
   if (request.bytes > 0) send_packet(connection->socket.descriptor(), &request, sizeof(request));

@@ -18,7 +18,7 @@ struct Attachment::Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  Socket socket;  // closed when the connection is lost; the rest stays
+  Socket socket;  // closed when the connection is lost; the other members stay
   const std::unique_ptr<SharedBoard> board;
   const int kick;  // eventfd
   const int number;

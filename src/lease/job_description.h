@@ -23,15 +23,15 @@ struct JobDescription {
   Priority priority = Priority::standard;
   double weight = 1;
   std::int64_t goal_ns = 0;
-  std::int64_t memory_bytes = 0;  // guarantee and limit; 0: none
-  double hard_cores = 0;          // processor time a second that the process never exceeds, in cores; 0: no bound
+  std::int64_t memory_bytes = 0;  // guarantee and limit; 0 for none
+  double hard_cores = 0;          // limit on processor time per second, in cores; 0 for no limit
 };
 
 // Throws Error(invalid_argument) for a name that is no class.
 Priority parse_priority(const std::string& name);
 const char* name_of(Priority priority);
 
-// Nothing where the environment names no socket. Throws Error(invalid_argument) for a variable that makes no sense.
+// Nothing if the environment names no socket. Throws Error(invalid_argument) for a variable with an invalid value.
 std::optional<JobDescription> job_by_environment();
 
 }  // namespace tessera::lease

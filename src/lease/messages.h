@@ -1,6 +1,6 @@
-// What a daemon and an attached process say to each other: packets on a Unix socket (SOCK_SEQPACKET), each a structure
-// as it stands here, with descriptors beside it (SCM_RIGHTS). Both run on one machine, so numbers are in its byte
-// order.
+// The messages between a daemon and an attached process: packets on a Unix socket (SOCK_SEQPACKET), each of which is
+// one of these structures, sometimes with file descriptors (SCM_RIGHTS). Both run on one machine, so numbers are in its
+// byte order.
 #pragma once
 
 #include <array>
@@ -31,28 +31,28 @@ struct Text {
   }
 };
 
-// Every request has this layout, whatever it uses of it.
+// All requests have this layout, but each kind uses only some of the members.
 struct Request {
   std::uint32_t magic = kMagic, version = kVersion;
   LeaseMessageKind kind = LeaseMessageKind::status;
   std::uint32_t priority = 1;  // attach
   double weight = 1;           // attach
   std::int64_t goal_ns = 0;    // attach
-  std::int64_t quiet_ns = 0;   // borrow, of memory that was spilled: how long others must have left it alone
-  std::int64_t bytes = 0;      // attach: guarantee and limit; else of the job's memory
+  std::int64_t quiet_ns = 0;   // borrow, for memory that was spilled: how long others must have left it alone
+  std::int64_t bytes = 0;      // attach: guarantee and limit; otherwise bytes of the job's memory
   Text<64> text;               // attach: the job's name; charge: what the memory is for
 };
 
-// To attach, charge and borrow. An attach that is granted comes with the board's descriptor and with that of the
-// eventfd by which the daemon is woken.
+// The reply to attach, charge and borrow. If an attach is granted, the reply comes with the descriptors of the board
+// and of the eventfd that wakes the daemon.
 struct Reply {
   std::uint32_t magic = kMagic, version = kVersion;
   std::uint32_t granted = 0;
   std::int32_t slot = -1;
-  Text<496> text;  // why not; of a borrow, empty where it may be granted later
+  Text<496> text;  // why it was refused; empty for a borrow that may be granted later
 };
 
-// A socket, closed with this.
+// A socket that the destructor closes.
 class Socket {
  public:
   explicit Socket(int descriptor = -1) : descriptor_(descriptor) {}
@@ -69,7 +69,7 @@ class Socket {
 
 // TESSERA_SHARE_SOCKET, or $XDG_RUNTIME_DIR/tessera/share.sock, or /tmp/tessera-UID/share.sock.
 std::string default_socket_path();
-// A connection whose sends and receives take at most a second, or a closed one with errno set.
+// A connection whose sends and receives take at most one second. If it fails, a closed one, with errno set.
 Socket connect_to(const std::string& path);
 
 // Whether the whole packet was sent, with the descriptors. Never blocks where the socket does not.

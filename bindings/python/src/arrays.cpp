@@ -20,7 +20,7 @@ namespace nb = nanobind;
 namespace tessera::python {
 namespace {
 
-// A buffer of a Python object, released when the last tensor that reads it goes.
+// A buffer of a Python object. It is released when the last tensor that uses it is destroyed.
 class HeldBuffer {
  public:
   HeldBuffer() = default;
@@ -32,7 +32,7 @@ class HeldBuffer {
   HeldBuffer(const HeldBuffer&) = delete;
   HeldBuffer& operator=(const HeldBuffer&) = delete;
 
-  // False, without a Python error, where the object has no buffer that can be described.
+  // Returns false, without a Python error, if the object has no buffer, or one that cannot be described.
   bool get(PyObject* object, int flags = PyBUF_FULL_RO) {
     if (PyObject_GetBuffer(object, &view_, flags) == 0) return true;
     PyErr_Clear();
@@ -51,7 +51,7 @@ bool is_aligned(const void* data, std::int64_t bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % alignment == 0;
 }
 
-// The object's memory as it is, or nothing where it has to be copied first.
+// A tensor over the object's own memory, or nothing if that has to be copied first.
 Tensor view_of_buffer(PyObject* object, DType as = DType::undefined, int flags = PyBUF_FULL_RO) {
   auto buffer = std::make_shared<HeldBuffer>();
   if (!buffer->get(object, flags)) return {};
@@ -95,7 +95,7 @@ Tensor strings_from(nb::handle array, std::string_view what) {
   return tensor;
 }
 
-// An array whose memory cannot be read as it lies.
+// A copy of an array whose memory cannot be used as it is.
 Tensor copy_of_array(nb::handle array, std::string_view what) {
   const nb::object dtype = array.attr("dtype");
   const char kind = text_of(dtype.attr("kind"))[0];
@@ -123,7 +123,7 @@ bool is_array(nb::handle object) {
   return PyObject_IsInstance(object.ptr(), type) == 1;
 }
 
-// PyTorch's views may be negated or conjugated, of which DLPack says nothing. Returns a copy of such a one, or the
+// PyTorch's views may be negated or conjugated, which DLPack cannot express. Returns a copy for such views, or else the
 // object itself.
 nb::object resolved_view(nb::handle object) {
   const bool pending = nb::hasattr(object, "resolve_neg") &&
@@ -131,7 +131,8 @@ nb::object resolved_view(nb::handle object) {
   return pending ? nb::object(object.attr("resolve_conj")().attr("resolve_neg")()) : nb::borrow(object);
 }
 
-// Lists and numbers as an array of the wanted type. Only rounding to a floating-point type may change their values.
+// Converts lists and numbers to an array of the wanted type. Their values may change only by rounding to a
+// floating-point type.
 nb::object converted(nb::handle object, DType wanted, std::string_view what) {
   const nb::object numpy = numpy_module();
   const nb::object given = numpy.attr("asarray")(object);
@@ -147,7 +148,7 @@ nb::object converted(nb::handle object, DType wanted, std::string_view what) {
   return result;
 }
 
-// What has no element type of its own becomes an array of the wanted one.
+// Converts the object to an array; one without an element type of its own gets the wanted one.
 nb::object as_array(nb::handle object, DType wanted, std::string_view what) {
   try {
     const nb::object numpy = numpy_module();
@@ -165,7 +166,7 @@ nb::object as_array(nb::handle object, DType wanted, std::string_view what) {
 }  // namespace
 
 nb::object numpy_module() {
-  // Held for ever: it must not be released after the interpreter is gone.
+  // Never released, because it must not be released after the interpreter has ended.
   static PyObject* const module = nb::module_::import_("numpy").release().ptr();
   return nb::borrow(module);
 }
@@ -222,7 +223,7 @@ Tensor tensor_from_python(nb::handle object, DType wanted, std::string_view what
     if (nb::hasattr(object, "__dlpack__") && nb::hasattr(object, "__dlpack_device__"))
       return tensor_from_dlpack(resolved_view(object), what);
   }
-  // bytes may be a text as well.
+  // bytes can also be text.
   const bool is_text = PyUnicode_Check(object.ptr()) || (PyBytes_Check(object.ptr()) && wanted == DType::string);
   if (!is_text && PyObject_CheckBuffer(object.ptr()) != 0) {
     if (Tensor tensor = view_of_buffer(object.ptr()); tensor.has_value()) return tensor;

@@ -18,11 +18,11 @@ using namespace nb::literals;
 namespace tessera::python {
 namespace {
 
-// The quantised model, the report as JSON, its text, and its page.
+// The quantised model, and the report as JSON, text and page.
 nb::tuple quantise_model(const Model& model, const std::string& name, QuantiseOptions how, nb::object path, bool times,
                          nb::object progress, std::int64_t file_bytes) {
   const std::string output = path_from_python(path);
-  // Quantising has no cancellation: what is raised where it reports its progress ends it.
+  // Quantising cannot be cancelled otherwise: an exception raised by the progress report ends it.
   how.progress = [&](std::string_view what, double done) {
     const WithGil lock;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();

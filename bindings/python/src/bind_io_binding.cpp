@@ -1,4 +1,4 @@
-// tessera._core.IoBinding: inputs and outputs that are set once and stay where they are from run to run.
+// tessera._core.IoBinding: inputs and outputs that are set once and reused from run to run.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -27,7 +27,7 @@ class IoBinding {
   void bind_input(const std::string& name, nb::handle array) {
     inputs_.insert_or_assign(name, value_from_python(array, type_of_input(name), "input '" + name + "'"));
   }
-  // Memory of the caller's, or, with None, memory that each run makes.
+  // Binds the output to the caller's memory or, if the array is None, to memory that each run allocates.
   void bind_output(const std::string& name, nb::handle array) {
     Tensor memory;
     if (!array.is_none()) memory = writable_from_python(array, "the array for output '" + name + "'");
@@ -53,7 +53,7 @@ class IoBinding {
     pass_messages();
   }
 
-  // Tensors of the latest run, in the order in which outputs were bound; what is no tensor as Python's objects.
+  // The outputs of the latest run, in the order in which they were bound: tensors, or Python objects for other values.
   nb::list results() const {
     nb::list list;
     for (const Value& value : results_) {

@@ -1,4 +1,4 @@
-// What the library says about itself and the machine, and its messages.
+// Binds information about the library and the machine, and the library's messages.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -26,7 +26,7 @@ using namespace nb::literals;
 namespace tessera::python {
 namespace {
 
-// A thread that computes cannot wait for Python's lock while it holds that of the messages.
+// Messages are kept in a list, because a thread that computes cannot wait for Python's lock while it holds their lock.
 constexpr std::size_t kMostMessages = 1000;
 std::atomic<bool> has_messages{false};
 std::mutex messages_mutex;
@@ -71,8 +71,8 @@ nb::dict build_info() {
   return info;
 }
 
-// Returns whether a message is to be passed on: a warning that a process has had, about each of many equal models say,
-// is a detail. Needs the lock.
+// Whether a message is to be passed on. A warning that the process has given before, such as one about each of many
+// equal models, is dropped. Needs the lock.
 bool is_new(LogLevel level, const std::string& message) {
   static auto* const warned = new std::set<std::string>();
   if (level != LogLevel::warning) return true;

@@ -58,7 +58,7 @@ nb::object metadata_dict(const ModelMetadata& metadata) {
 
 using InitialValues = std::map<std::string, Tensor>;
 
-// A dict of arrays, or None.
+// Values from a dict of arrays, or none from None.
 InitialValues values_from(nb::handle initialisers) {
   InitialValues values;
   if (initialisers.is_none()) return values;
@@ -85,7 +85,7 @@ Model load_model(const std::filesystem::path& path, InitialValues values) {
   return read_model(file->bytes(), file, path.parent_path(), std::move(values));
 }
 
-// Holds the bytes object whose memory the model reads.
+// Keeps the bytes object whose memory the model uses.
 Model model_from_bytes(const nb::bytes& bytes, const std::optional<std::filesystem::path>& folder,
                        InitialValues values) {
   const std::shared_ptr<const void> owner(bytes.ptr(), [](const void* object) {
@@ -111,7 +111,7 @@ nb::object listed(const std::vector<ValueDescription>& values) {
   return python_text(text);
 }
 
-// How pickle makes the model again: from the bytes of the .onnx file that save() writes.
+// The arguments by which pickle recreates the model: the bytes of the .onnx file that save() writes.
 nb::tuple reduced_model(const Model& model) {
   const std::vector<std::byte> bytes = [&] {
     const WithoutGil released;

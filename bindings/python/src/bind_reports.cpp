@@ -1,4 +1,4 @@
-// explain, optimise, diff, info: what the command line's verbs of these names do, as texts and JSON.
+// explain, optimise, diff, info: the results of the command line's verbs of these names, as text and JSON.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -63,7 +63,7 @@ std::string info_json(const Model& model, const std::string& name) {
   return report::model_info_json(model, report::describe_model(model), name);
 }
 
-// The report as JSON, its text, and its page.
+// The report as JSON, text and page.
 nb::tuple optimise_model(const Model& model, const std::string& name, const SessionOptions& session, nb::object path,
                          std::optional<std::int64_t> opset, nb::object progress) {
   const std::string output = path_from_python(path);

@@ -1,4 +1,4 @@
-// tessera._core.Server, in builds that have the server.
+// tessera._core.Server, in builds with the server.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ using namespace nb::literals;
 namespace tessera::python {
 namespace {
 
-// While it lives, threads that start take no signals: those are for Python's main thread.
+// Makes threads that start during its lifetime block signals, which are for Python's main thread.
 class WithoutSignals {
  public:
   WithoutSignals() {
@@ -35,7 +35,7 @@ class WithoutSignals {
   sigset_t before_;
 };
 
-// `config`: the path of a TOML file, or None; `settings` go over it: what is not in the dict stays.
+// `config` is the path of a TOML file, or None. `settings` override it; options that are not in the dict are kept.
 serve::ServerOptions server_options(nb::handle config, const nb::dict& settings) {
   serve::ServerOptions options;
   if (!config.is_none()) serve::read_server_config(path_from_python(config), options);
@@ -86,7 +86,7 @@ nb::list models_of(const serve::Server& server) {
   return models;
 }
 
-// The whole command line behind `tessera serve`; the caller has blocked the signals that end it.
+// Executes the whole command line of `tessera serve`. The caller must have blocked the signals that end it.
 int serve_command(std::vector<std::string> arguments) {
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());

@@ -48,10 +48,10 @@ NamedValues PySession::inputs_from(nb::dict feeds) const {
     std::string name = name_from_python(key, "the name of an input");
     const ir::ValueType* const type = type_of_input(name);
     if (type == nullptr) {
-      inputs.emplace(std::move(name), Value());  // the session's message lists those that there are
+      inputs.emplace(std::move(name), Value());  // the session reports the unknown name and lists the inputs
       continue;
     }
-    // The usual case needs no words for a message.
+    // In the usual case, no text for a message is made.
     Tensor tensor = type->is_tensor() ? tensor_from_numpy(item) : Tensor();
     Value value =
         tensor.has_value() ? Value(std::move(tensor)) : value_from_python(item, *type, "input '" + name + "'");
@@ -136,7 +136,7 @@ std::pair<nb::list, nb::list> timed_run(PySession& self, nb::dict feeds, nb::han
   return {results, steps};
 }
 
-// A trace for Perfetto of one run.
+// The trace of one run, for Perfetto.
 std::string trace(PySession& self, nb::dict feeds, const std::string& name) {
   const NamedValues inputs = self.inputs_from(std::move(feeds));
   return interruptible([&](const Cancellation* cancellation) {
@@ -173,7 +173,7 @@ DType parse_precision(const std::string& name) {
   return *dtype;
 }
 
-// What needs no run for an exact answer when optimisation is off: all passes but those without which nothing runs.
+// The passes that are left out when optimisation is off: all but those without which some nodes cannot run.
 std::vector<std::string> optional_passes() {
   std::vector<std::string> names;
   for (const passes::Pass& pass : passes::all_passes()) {

@@ -21,7 +21,7 @@ using namespace nb::literals;
 namespace tessera::python {
 namespace {
 
-// What a Py_buffer points to.
+// The memory that a Py_buffer points to.
 struct ExportedBuffer {
   Tensor tensor;
   std::vector<Py_ssize_t> shape, strides;
@@ -79,14 +79,14 @@ DType parse_dtype(const std::string& name) {
   return *dtype;
 }
 
-// Zeros, so that no old contents of memory are seen.
+// A tensor of zeros, so that no old contents of memory show.
 Tensor zeros(const std::string& dtype, const Shape& shape) {
   Tensor tensor(parse_dtype(dtype), shape);
   if (tensor.dtype() != DType::string) std::memset(tensor.mutable_raw(), 0, static_cast<std::size_t>(tensor.bytes()));
   return tensor;
 }
 
-// Memory that the caller keeps, by its address.
+// A tensor over memory at an address, which the caller keeps alive.
 Tensor of_address(const std::string& dtype, const Shape& shape, std::uintptr_t address) {
   const DType type = parse_dtype(dtype);
   require(type != DType::string, ErrorKind::invalid_argument, "a tensor of strings cannot be given by its address");
@@ -94,7 +94,7 @@ Tensor of_address(const std::string& dtype, const Shape& shape, std::uintptr_t a
   return {type, shape, reinterpret_cast<void*>(address), nullptr};
 }
 
-// The same memory, which `from` keeps.
+// A tensor of another element type over the memory of `from`, which is kept alive.
 Tensor reinterpreted(const Tensor& from, const std::string& dtype) {
   const DType type = parse_dtype(dtype);
   require(bits_of(type) > 0 && bits_of(type) == bits_of(from.dtype()), ErrorKind::invalid_argument,

@@ -146,7 +146,7 @@ Trainer* make_trainer(nb::object model, const std::string& toml, const std::stri
   return made;
 }
 
-// Calls a function of Python's with what a training reports, from the thread that trains.
+// Calls a Python function with a training's report, in the thread that trains.
 template <typename Report, typename Convert>
 std::function<void(const Report&)> hook(const nb::object& function, Convert convert) {
   if (function.is_none()) return {};

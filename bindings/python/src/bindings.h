@@ -1,4 +1,4 @@
-// What each part adds to the module, and the classes that several parts know.
+// The parts that make up the module, and the classes that several parts use.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -21,10 +21,10 @@ void bind_reports(nanobind::module_& module);
 void bind_training(nanobind::module_& module);
 void bind_sharing(nanobind::module_& module);
 void bind_compression(nanobind::module_& module);
-void bind_server(nanobind::module_& module);  // in builds that have the server
+void bind_server(nanobind::module_& module);  // in builds with the server
 void bind_library(nanobind::module_& module);
 
-// A session with what a run from Python asks of it. Thread-safe but for end(), which waits for nobody.
+// A session with the additional state that runs from Python need. Thread-safe except for end(), which does not wait.
 class PySession {
  public:
   PySession(const Model& model, const SessionOptions& options);
@@ -33,11 +33,11 @@ class PySession {
   const Model& model() const { return model_; }
   const SessionOptions& options() const { return options_; }
 
-  // The type of the input, or of the initialiser that may be overridden, of this name; null where there is none.
+  // The type of the input, or of the initializer that may be overridden, of this name; null if there is none.
   const ir::ValueType* type_of_input(const std::string& name) const;
-  // Inputs by name from a dict. Throws Error(invalid_argument) that names the input.
+  // The inputs by name from a dict. Throws Error(invalid_argument) that names the input.
   NamedValues inputs_from(nanobind::dict feeds) const;
-  // The outputs of these names, in their order; a name may come more than once.
+  // Requests for the outputs of these names, in their order; a name may occur more than once.
   std::vector<OutputRequest> requests_from(nanobind::handle names) const;
   const std::vector<OutputRequest>& all_outputs() const { return all_outputs_; }
 
@@ -50,18 +50,18 @@ class PySession {
   std::vector<OutputRequest> all_outputs_;
 };
 
-// RunOptions as Python holds them, with what they point to.
+// The RunOptions of Python, with the objects that they point to.
 struct PyRunOptions {
   RunOptions options;
-  std::shared_ptr<Cancellation> cancellation;  // null: Ctrl-C alone stops the run
+  std::shared_ptr<Cancellation> cancellation;  // null if Ctrl-C alone stops the run
 };
 
-// Messages of Tessera for Python's logging, kept while the lock is not held.
+// Collects Tessera's messages for Python's logging until the lock is held.
 void keep_messages();
-// Gives them to the logger "tessera". Cheap where there are none. Needs the lock.
+// Passes the collected messages to the logger "tessera". Cheap if there are none. Needs the lock.
 void pass_messages();
 
-// str, bytes or os.PathLike; throws TypeError for others.
+// A path from str, bytes or os.PathLike; throws TypeError for others.
 std::string path_from_python(nanobind::handle path);
 
 }  // namespace tessera::python

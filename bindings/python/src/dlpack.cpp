@@ -69,7 +69,7 @@ bool is_contiguous(const DlTensor& tensor) {
   return true;
 }
 
-// Strides of DLPack count elements.
+// The strides of DLPack count elements, not bytes.
 Tensor row_major_copy(const DlTensor& tensor, DType dtype, const Shape& shape, const void* data) {
   std::vector<std::int64_t> strides_bytes(tensor.strides, tensor.strides + tensor.ndim);
   for (std::int64_t& stride : strides_bytes) stride *= bits_of(dtype) / 8;
@@ -80,7 +80,8 @@ std::int32_t device_of(nb::handle object) {
   return nb::cast<std::int32_t>(nb::object(object.attr("__dlpack_device__")())[0]);
 }
 
-// Throws Error(invalid_argument) also where the object cannot say: torch's tensors on the device "meta" have no memory.
+// Also throws Error(invalid_argument) if the object cannot tell its device: torch's tensors on the device "meta" have
+// no memory.
 nb::object capsule_of_cpu(nb::handle object, std::string_view what) {
   try {
     const std::int32_t type = device_of(object);
@@ -121,7 +122,7 @@ Tensor tensor_from_dlpack(nb::handle object, std::string_view what) {
 
 namespace {
 
-// The tensor that a capsule keeps, with the arrays that DLPack wants.
+// The tensor that a capsule keeps, with the arrays that DLPack refers to.
 template <typename Managed>
 struct Exported {
   explicit Exported(const Tensor& given) : tensor(given), shape(given.shape()), strides(shape.size(), 1) {
@@ -151,7 +152,7 @@ nb::object capsule_of(const Tensor& tensor, const char* name, PyCapsule_Destruct
   if constexpr (std::is_same_v<Managed, DlManagedVersioned>) exported->managed.major = 1;
   PyObject* capsule = PyCapsule_New(&exported->managed, name, destroy);
   if (capsule == nullptr) throw nb::python_error();
-  (void)exported.release();  // the capsule's, or that of whoever takes it out
+  (void)exported.release();  // now owned by the capsule, or by whoever takes it out
   return nb::steal(capsule);
 }
 
@@ -160,7 +161,7 @@ nb::object capsule_of(const Tensor& tensor, const char* name, PyCapsule_Destruct
 nb::object dlpack_from_tensor(const Tensor& tensor, bool versioned) {
   require(tensor.has_value() && element_type(tensor.dtype())->dlpack_code != kNoDlpack, ErrorKind::unsupported,
           "DLPack has no element type {}", name_of(tensor.dtype()));
-  // A capsule that somebody has taken has another name.
+  // A capsule whose tensor was taken out has another name.
   if (versioned)
     return capsule_of<DlManagedVersioned>(tensor, kVersionedCapsule, [](PyObject* capsule) {
       if (PyCapsule_IsValid(capsule, kVersionedCapsule) == 0) return;

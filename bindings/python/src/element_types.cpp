@@ -36,7 +36,7 @@ constexpr ElementType kElementTypes[] = {
     {DType::string, nullptr, nullptr, kNoDlpack},
 };
 
-// By the value of DType, so that the way of every run needs no search.
+// Indexed by the value of DType, so that runs need no search.
 constexpr auto kByDType = [] {
   std::array<const ElementType*, kDTypeCount> table{};
   for (const ElementType& type : kElementTypes) table[static_cast<std::size_t>(type.dtype)] = &type;

@@ -1,4 +1,4 @@
-// Element types as Python names them: in the buffer protocol, in numpy and ml_dtypes, and in DLPack.
+// Names of element types in Python: in the buffer protocol, in numpy and ml_dtypes, and in DLPack.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@ namespace tessera::python {
 
 struct ElementType {
   DType dtype;
-  const char* buffer_format;  // of the buffer protocol; null where it has none
-  const char* numpy_name;     // of numpy, or of ml_dtypes where buffer_format is null; null for strings
-  std::uint8_t dlpack_code;   // of DLPack 1.1; kNoDlpack where it has none
+  const char* buffer_format;  // of the buffer protocol; null if it does not have the type
+  const char* numpy_name;     // of numpy, or of ml_dtypes if buffer_format is null; null for strings
+  std::uint8_t dlpack_code;   // of DLPack 1.1; kNoDlpack if it does not have the type
 };
 inline constexpr std::uint8_t kNoDlpack = 255;
 
 // Null for DType::undefined.
 const ElementType* element_type(DType dtype);
-// Null for a name that no element type has.
+// Null if no element type has the name.
 const ElementType* element_type_of_name(std::string_view numpy_name);
-// The type of a format in native byte order and with native sizes; undefined for all others.
+// The type of a format in native byte order and with native sizes; undefined for all other formats.
 DType dtype_of_format(std::string_view format, std::int64_t item_bytes);
 DType dtype_of_dlpack(std::uint8_t code, std::uint8_t bits);
 

@@ -14,24 +14,26 @@ namespace tessera::python {
 namespace {
 
 std::atomic<bool> others_refused{false};
-std::atomic<int> taking{0};  // threads that were allowed to take the lock and wait for it
+std::atomic<int> taking{0};  // threads that may take the lock and are waiting for it
 
 enum class IsMain : char { unknown, yes, no };
 thread_local IsMain is_main = IsMain::unknown;
 
 bool is_main_thread() {
-  // The thread that forks is the child's main thread.
+  // In the child, the thread that forked is the main thread.
   static const int registered = pthread_atfork(nullptr, nullptr, [] { is_main = IsMain::unknown; });
   (void)registered;
   if (is_main == IsMain::unknown) is_main = ::syscall(SYS_gettid) == ::getpid() ? IsMain::yes : IsMain::no;
   return is_main == IsMain::yes;
 }
 
-// How often signals are looked for: as promptly as people notice, and seldom enough to cost nothing.
+// The interval between checks for signals: short enough that people notice no delay, and long enough to cost nothing.
 constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
-// So often a run of a few small layers is asked, which takes no longer than to look at the clock as often.
+// So many yield points of a scope pass before the clock is read: a run of a few small layers has no more of them, and
+// takes no longer than reading the clock as often.
 constexpr int kQuickNets = 4;
-// Waiting for the lock while other threads of Python hold it takes at most one part in so many of a run's time.
+// The fraction of a run's time, one in so many, that may be spent waiting for the lock while other Python threads hold
+// it.
 constexpr int kWaitingShare = 20;
 
 thread_local bool in_handler = false;
@@ -48,7 +50,7 @@ bool may_take_gil() {
 
 void refuse_other_threads() {
   others_refused.store(true);
-  // Those that wait already get the lock before the interpreter is torn down.
+  // Threads that are already waiting get the lock before the interpreter is torn down.
   PyThreadState* state = PyEval_SaveThread();
   while (taking.load() > 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
   PyEval_RestoreThread(state);
@@ -58,7 +60,7 @@ WithoutGil::~WithoutGil() {
   taking.fetch_add(1);
   if (!may_take_gil()) {
     taking.fetch_sub(1);
-    // Python would end this thread by unwinding its stack, which destructors do not survive.
+    // Python would end this thread by unwinding its stack, which destructors would not survive.
     while (true) std::this_thread::sleep_for(std::chrono::hours(1));
   }
   PyEval_RestoreThread(state_);

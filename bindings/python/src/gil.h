@@ -1,4 +1,4 @@
-// Python's global interpreter lock around calls that take long, and Python's handlers of signals during them.
+// Releases Python's global interpreter lock around long calls, and runs Python's signal handlers during them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -14,12 +14,12 @@
 
 namespace tessera::python {
 
-// Whether this thread may take the lock: not once the interpreter is being torn down, when only its own thread may.
+// Whether this thread may take the lock: while the interpreter is being torn down, only its own thread may.
 bool may_take_gil();
-// From here on, other threads that want the lock wait for ever instead (the process is ending).
+// After this call, other threads that want the lock wait forever, because the process is ending.
 void refuse_other_threads();
 
-// Gives the lock back while it lives. A thread whose interpreter is torn down meanwhile never returns.
+// Releases the lock for its lifetime. If the interpreter is torn down meanwhile, the thread never returns.
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
@@ -31,7 +31,7 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
-// Takes the lock in a thread of the pool, or where it is not known whether this thread has it.
+// Takes the lock for its lifetime, in a thread of the pool, or where it is not known whether the thread has it.
 class WithGil {
  public:
   WithGil() : state_(PyGILState_Ensure()) {}
@@ -43,11 +43,11 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
-// Returns whether this thread runs a signal handler that it called in the middle of its own computation.
+// Whether this thread is running a signal handler that was called in the middle of its own computation.
 bool handles_signal();
 
-// The result of `work()`, which is called without the lock. What a handler of a signal asks for is computed on a thread
-// of its own, because the kernel that it interrupts has its buffers and tiles on this one.
+// Returns the result of `work()`, which is called without the lock. Work that a signal handler starts runs on a thread
+// of its own, because the interrupted kernel has its buffers and tile registers on this one.
 template <typename Work>
 auto without_gil(Work&& work) {
   const WithoutGil released;
@@ -56,20 +56,21 @@ auto without_gil(Work&& work) {
   return std::async(std::launch::async, [&] { return work(); }).get();
 }
 
-// While it lives, what the main thread computes is interrupted now and then to run Python's handlers of signals, as
-// Python would between two instructions. Where a handler raises, the work is cancelled. Does nothing in other threads,
-// in which Python runs no handlers. Nests. Made and destroyed with the lock.
+// For its lifetime, interrupts computations of the main thread now and then to run Python's signal handlers, as Python
+// does between two instructions. If a handler raises an exception, the work is cancelled. Does nothing in other
+// threads, in which Python runs no handlers. Can be nested. Must be constructed and destroyed with the lock.
 class SignalScope final : public base::ThreadDuty {
  public:
-  // `given`: a cancellation of the caller's, which cancels the work as well.
+  // `given` is a cancellation of the caller, which also cancels the work.
   explicit SignalScope(const Cancellation* given = nullptr);
   ~SignalScope() = default;
   SignalScope(const SignalScope&) = delete;
   SignalScope& operator=(const SignalScope&) = delete;
 
-  // The cancellation that the work checks.
+  // The cancellation that the work must check.
   const Cancellation* cancellation() const { return duty_ ? &own_ : given_; }
-  // Throws what a handler raised, if one did (nb::python_error). To be called, with the lock, once the work has ended.
+  // Throws the exception that a handler raised, if there is one (nb::python_error). To be called, with the lock, after
+  // the work has ended.
   void raise_pending();
 
   void see_to() noexcept override;
@@ -81,12 +82,12 @@ class SignalScope final : public base::ThreadDuty {
   Cancellation own_;
   std::optional<nanobind::python_error> raised_;
   Clock::time_point next_look_;
-  int asked_ = 0;                     // of this scope's yield points
-  std::optional<base::OnDuty> duty_;  // of the main thread
+  int asked_ = 0;                     // number of yield points of this scope so far
+  std::optional<base::OnDuty> duty_;  // only in the main thread
 };
 
-// The result of `work(const Cancellation*)`, which is called without the lock. Throws what a handler of a signal raised
-// meanwhile.
+// Returns the result of `work(const Cancellation*)`, which is called without the lock. Throws the exception that a
+// signal handler raised meanwhile.
 template <typename Work>
 auto interruptible(Work&& work, const Cancellation* given = nullptr) {
   SignalScope scope(given);

@@ -1,4 +1,5 @@
-// The extension module tessera._core. It converts arguments and calls the library; the package around it is Python.
+// The extension module tessera._core, which converts arguments and calls the library. The package around it is written
+// in Python.
 #include <nanobind/nanobind.h>
 
 #include "bindings.h"
@@ -6,7 +7,7 @@
 
 NB_MODULE(_core, module) {
   using namespace tessera::python;
-  nanobind::set_leak_warnings(false);  // what lives at the interpreter's end, caches say, is no leak
+  nanobind::set_leak_warnings(false);  // objects that live until the interpreter ends, such as caches, are no leaks
   translate_errors();
   keep_messages();
   bind_tensor(module);

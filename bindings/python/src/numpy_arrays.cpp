@@ -70,7 +70,7 @@ int number_of_dtype(DType dtype) {
   return -1;
 }
 
-// The functions that are used, or nulls where numpy's interface is one that is not known here.
+// The functions that are used; null if numpy's interface is of an unknown version.
 struct NumpyInterface {
   PyTypeObject* array_type = nullptr;
   PyObject* (*descriptor_of_type)(int) = nullptr;
@@ -111,8 +111,7 @@ const NumpyInterface& interface() {
   return found;
 }
 
-// A C-contiguous, aligned array with the same elements: numpy's copy goes along the strides by blocks that fit the
-// caches.
+// A C-contiguous, aligned copy of the array. numpy copies along the strides in blocks that fit the caches.
 nb::object contiguous_copy(nb::handle array) {
   nb::object copy = nb::steal(interface().new_copy(array.ptr(), kRowMajorOrder));
   if (!copy.is_valid()) throw nb::python_error();
@@ -144,7 +143,7 @@ Tensor tensor_from_numpy(nb::handle object) {
 
 Tensor strided_copy(DType dtype, const Shape& shape, std::span<const std::int64_t> strides_bytes, const void* data) {
   const NumpyInterface& numpy = interface();
-  // numpy has no names for all types, but numbers of their width.
+  // numpy does not name all types, but has others of the same width.
   const int bytes = bits_of(dtype) / 8;
   const DType stored = number_of_dtype(dtype) >= 0 ? dtype : bytes == 1 ? DType::u8 : DType::u16;
   require(numpy.array_type != nullptr, ErrorKind::unsupported,
@@ -163,7 +162,7 @@ nb::object numpy_view(const Tensor& tensor) {
   const int number = number_of_dtype(tensor.dtype());
   if (numpy.array_type == nullptr || number < 0) return {};
   nb::object keeper = nb::cast(PyTensor{tensor});
-  // Takes the descriptor over.
+  // Takes over the reference to the descriptor.
   nb::object array = nb::steal(numpy.new_from_descriptor(
       numpy.array_type, numpy.descriptor_of_type(number), static_cast<int>(tensor.rank()), tensor.shape().data(),
       nullptr, const_cast<void*>(tensor.raw()), kContiguous | kAligned | kWriteable, nullptr));

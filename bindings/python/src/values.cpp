@@ -44,7 +44,7 @@ Value map_from(nb::handle object, const ir::ValueType& declared, std::string_vie
   return Value::map(std::move(keys), std::move(values));
 }
 
-// Element i of the tensor as a number or text of Python.
+// Element i of the tensor as a Python number or text.
 nb::object python_element(const Tensor& tensor, std::int64_t i) {
   switch (tensor.dtype()) {
     case DType::f32:
@@ -60,7 +60,7 @@ nb::object python_element(const Tensor& tensor, std::int64_t i) {
   }
 }
 
-// The maps of a sequence mostly have the same keys: they are made once.
+// The Python keys of a map. Maps in a sequence usually have the same keys, so these are made once.
 class MapKeys {
  public:
   const std::vector<nb::object>& of(const Tensor& keys) {
