@@ -79,8 +79,8 @@ class Deploy(server.WithServer):
         unit = (DEPLOY / "tessera-serve.service").read_text()
         self.assertIn("DynamicUser=yes", unit)
         given = dict(re.findall(r"^LoadCredential=([^:]+):(.+)$", unit, re.M))
-        config = re.search(r"```toml\n# /etc/tessera/server.toml\n(.*?)```", (DEPLOY / "../docs/serving.md").read_text(),
-                           re.S)[1]
+        page = (DEPLOY / "../docs/serving.md").read_text()
+        config = re.search(r"```toml\n# /etc/tessera/server.toml\n(.*?)```", page, re.S)[1]
         with tempfile.TemporaryDirectory() as holder:
             folder = pathlib.Path(holder)
             folder.chmod(0o755)
