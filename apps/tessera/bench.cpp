@@ -1,4 +1,4 @@
-// tessera bench: how long a model takes and what memory it needs.
+// tessera bench: measures the time and memory of a model's runs.
 #include "report/measure/bench.h"
 
 #include <fmt/format.h>

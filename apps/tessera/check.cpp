@@ -1,4 +1,4 @@
-// tessera check: ONNX conformance cases.
+// tessera check: runs ONNX conformance cases.
 #include <fmt/format.h>
 
 #include <filesystem>

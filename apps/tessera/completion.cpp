@@ -1,4 +1,4 @@
-// tessera completion: scripts by which shells complete command lines.
+// tessera completion: prints scripts with which shells complete command lines.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// tessera diff: where two models, or one under two settings, differ.
+// tessera diff: finds where two models, or one model under two settings, differ.
 #include <fmt/format.h>
 
 #include <set>

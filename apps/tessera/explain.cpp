@@ -1,4 +1,4 @@
-// tessera explain: where the time goes, what bounds each layer, what would change that.
+// tessera explain: shows where the time goes, what bounds each layer, and what would change that.
 #include "report/explain/explain.h"
 
 #include <fmt/format.h>

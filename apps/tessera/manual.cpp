@@ -1,4 +1,4 @@
-// tessera manual: the manual page.
+// tessera manual: prints the manual page.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// tessera run: one run of a model, its outputs summarised or written.
+// tessera run: runs a model once, and summarises or writes its outputs.
 #include <fmt/format.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Assertions for bugs of ours. A user's fault is never an assertion: it throws tessera::Error.
+// Assertions against bugs in Tessera itself. A mistake of the user is never an assertion: it throws tessera::Error.
 #pragma once
 
 namespace tessera::base {
@@ -11,7 +11,7 @@ namespace tessera::base {
 #define TESSERA_ASSERT(condition, note) \
   ((condition) ? (void)0 : ::tessera::base::assertion_failed(#condition, __FILE__, __LINE__, note))
 
-// Too dear for release builds.
+// Too expensive for release builds.
 #ifdef TESSERA_DEBUG
 #define TESSERA_DEBUG_ASSERT(condition, note) TESSERA_ASSERT(condition, note)
 #else

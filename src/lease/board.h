@@ -24,14 +24,14 @@ inline constexpr std::size_t kKeptLatencies = 512;
 enum class Activity : std::uint32_t { idle, computes, waits, held };
 
 struct BoardSlot {
-  // Written by the daemon.
+  // Members written by the daemon.
   alignas(64) std::atomic<std::uint32_t> granted{0};  // 1 if the daemon lets runs of the job compute
   std::atomic<std::uint32_t> priority{0};
   std::atomic<std::int64_t> wanted_bytes{0};  // bytes of the job's borrowed memory that others wait for
   // Incremented when the slot's sleepers should look again; they wait on it (futex).
   alignas(64) std::atomic<std::uint32_t> wake{0};
   std::atomic<std::uint32_t> sleepers{0};
-  // Written by the process.
+  // Members written by the process.
   alignas(64) std::atomic<Activity> activity{Activity::idle};
   std::atomic<std::uint64_t> runs_begun{0}, runs_ended{0}, runs_failed{0};
   std::atomic<std::uint64_t> progress{0};   // number of steps so far

@@ -1,4 +1,4 @@
-// The job that the runs of a process belong to, as `tessera share run` describes it in the environment.
+// The job that a process's runs belong to, as `tessera share run` describes it in the environment.
 #pragma once
 
 #include <cstdint>

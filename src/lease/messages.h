@@ -72,13 +72,15 @@ std::string default_socket_path();
 // A connection whose sends and receives take at most one second. If it fails, a closed one, with errno set.
 Socket connect_to(const std::string& path);
 
-// Whether the whole packet was sent, with the descriptors. Never blocks where the socket does not.
+// Sends a packet with descriptors. Returns whether all of it was sent. Never blocks if the socket is non-blocking.
 bool send_packet(int socket, const void* data, std::size_t size, std::span<const int> descriptors = {});
-// The packet's size, with the descriptors that came along (at most 4; the caller's to close); 0 at the end of the
-// connection, −1 for an error (errno) and for a packet that is larger than `size` (EMSGSIZE).
+// Receives a packet. Returns its size; 0 at the end of the connection; −1 for an error (errno), and for a packet that
+// is larger than `size` (EMSGSIZE). Appends the descriptors that came with it (at most 4), which the caller has to
+// close.
 std::int64_t receive_packet(int socket, void* data, std::size_t size, std::vector<int>* descriptors = nullptr);
 
-// Asks the daemon at the path for its state, as JSON text. Throws Error(not_found) where none listens, Error(io).
+// Asks the daemon at the path for its state, as JSON text. Throws Error(not_found) if no daemon listens there, and
+// Error(io).
 std::string request_status(const std::string& path);
 
 }  // namespace tessera::lease

@@ -1,4 +1,4 @@
-// Which bytes of a plan's arena hold values that later steps read.
+// Finds the bytes of a plan's arena that hold values that later steps read.
 #pragma once
 
 #include <cstddef>

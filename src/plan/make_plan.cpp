@@ -118,7 +118,7 @@ class Planner {
     return index;
   }
 
-  // --- devices that are no host ---
+  // --- devices other than the host ---
 
   MemorySpace space_of(ir::NodeId id) const {
     const bool on_device = !against_device_.empty() && against_device_[static_cast<std::size_t>(id.index)].empty();

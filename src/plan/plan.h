@@ -1,5 +1,5 @@
-// A plan: a graph with known input shapes, lowered to an immutable list of steps with chosen kernels, packed weights
-// and a memory plan. Running is walking that list (src/runtime/run/executor.h).
+// A plan is a graph with known input shapes, lowered to an immutable list of steps with chosen kernels, packed weights
+// and a memory plan. A run executes the list in order (src/runtime/run/executor.h).
 #pragma once
 
 #include <memory>
@@ -14,16 +14,16 @@ namespace tessera::plan {
 
 class Tuner;
 
-// Where the value in a slot lives during a run.
+// The place of a slot's value during a run.
 enum class Place : std::uint8_t {
   none,      // an output that is not used
   input,     // a tensor of the caller
   constant,  // a constant of the graph
   variable,  // state of the session
   arena,     // planned memory at `offset`
-  result,    // fresh memory that outlives the run: a graph output, or the next state of a variable
+  result,    // new memory that outlives the run: a graph output, or the next state of a variable
   dynamic,   // allocated by the step that makes it: its shape depends on data, or it is not a tensor
-  alias,     // bytes of slot `source`
+  alias,     // a view of slot `source`
 };
 
 struct Slot {
@@ -47,7 +47,7 @@ enum class StepKind : std::uint8_t {
             // tensor are made during the run.
 };
 
-// Weights in a kernel's own layout that a step reads in place of a constant.
+// Weights in a kernel's own layout, which a step reads in place of a constant.
 struct UsedPacking {
   const void* storage = nullptr;  // of the constant
   std::shared_ptr<const backends::PackedWeights> packed;
@@ -62,7 +62,7 @@ struct Step {
   const backends::KernelEntry* entry = nullptr;
   std::unique_ptr<backends::Kernel> kernel;
   std::vector<UsedPacking> packings;  // those that the kernel reads
-  std::vector<std::string> rejected;  // kernels passed over, with reasons
+  std::vector<std::string> rejected;  // kernels that were passed over, with reasons
   std::vector<std::int32_t> inputs;   // slots, captures included; -1 for an absent input
   std::int32_t first_output = 0;      // outputs are consecutive slots
   std::int32_t output_count = 0;

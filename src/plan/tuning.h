@@ -31,9 +31,9 @@ class Tuner {
   explicit Tuner(TuningTable known, TuningProgress progress = {})
       : table_(std::move(known)), progress_(std::move(progress)) {}
 
-  // Returns one entry per step, empty where there is nothing to choose. Kernels run on random data. Data are in the
-  // cache, while weights come from memory, as they do in a model of `constant_bytes`. A kernel that would not be taken
-  // without measuring must be faster by more than times vary.
+  // Returns one entry for each of `operands`, empty if there is only one kernel. Kernels run on random data. Data are
+  // in the cache, while weights come from memory, as they do in a model of `constant_bytes`. A kernel that would not be
+  // taken without measuring must be faster by more than times vary.
   std::vector<MeasuredKernels> choose(const Plan& plan, const std::vector<StepOperands>& operands,
                                       const backends::Device& device, backends::WeightStore& weights,
                                       const backends::ExecutionResources& resources);

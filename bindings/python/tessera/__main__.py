@@ -8,7 +8,7 @@ import sys
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
-# The server is a part of the extension module, which a wheel would otherwise hold twice.
+# The server is part of the extension module; as a program of its own it would be in a wheel twice.
 SERVE = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))
@@ -19,8 +19,8 @@ sys.exit(_core.serve_command(["tessera serve", *sys.argv[1:]]))
 
 def serve(arguments: list[str]) -> None:
     """Replaces this process by one that serves."""
-    # The server waits for these signals in one thread. A mask outlives exec, so that threads which imported modules
-    # start have it too.
+    # The server waits for these signals in one thread. The mask survives exec, so threads that imported modules start
+    # block them too.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
     os.execv(sys.executable, [sys.executable, "-P", "-c", SERVE, os.path.dirname(FOLDER), *arguments])
 

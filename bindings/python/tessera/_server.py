@@ -31,7 +31,7 @@ def _lay_out(folder: str, name: str, model: Served, settings: Mapping[str, Any])
         net = model.model if isinstance(model, Session) else model
         net.save(os.path.join(place, "1", "model.onnx"))
     else:
-        # The folder, not the file: beside it may lie the weights.
+        # Links the folder rather than the file, because the weights may be in other files beside it.
         path = os.path.abspath(model)
         os.symlink(os.path.dirname(path), os.path.join(place, "1"))
         config["file"] = os.path.basename(path)
@@ -114,7 +114,7 @@ class Server:
             self.stop()
             source = given.get(model["name"], given.get(""))
             if isinstance(source, (str, os.PathLike)):
-                _core.Model.load(source)  # says what is wrong with the file
+                _core.Model.load(source)  # raises an error that describes the fault of the file
             raise InvalidModel(f"model '{model['name']}' cannot be served: {model['reason']}")
 
     @property

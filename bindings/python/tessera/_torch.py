@@ -16,11 +16,11 @@ from tessera._torch_graph import CapturedGraph, Sizes, plain
 
 _log = logging.getLogger("tessera")
 
-# Where sizes that PyTorch left open cannot stay so, so many sets of sizes get a session; others run in PyTorch.
+# If dimensions that PyTorch left open must be fixed, the most sets of sizes that get a session; others run in PyTorch.
 _MOST_SESSIONS = 8
-# The first calls of so many different shapes are compared with PyTorch's results, and then ever fewer.
+# So many calls with new shapes are compared with PyTorch's results; after that, fewer and fewer are.
 _CALLS_CHECKED = 64
-# Calls of so many different shapes are told apart quickly.
+# The most different shapes of calls that are looked up quickly.
 _MOST_KEYS = 512
 
 
@@ -29,7 +29,7 @@ def _capture(torch: Any, module: Any, example: tuple[Any, ...], dynamic_shapes: 
     with torch.no_grad(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Exporting a model while it is in training mode")
         captured = torch.export.export(module, example, dynamic_shapes=dynamic_shapes)
-        signature = captured.run_decompositions({}).graph_signature  # which names what is written in place
+        signature = captured.run_decompositions({}).graph_signature  # names the values that are written in place
     changed = [*signature.user_inputs_to_mutate.values(), *signature.buffers_to_mutate.values()]
     if changed:
         raise Unsupported(f"it writes to its inputs or buffers in place: {', '.join(changed)}")
@@ -95,7 +95,7 @@ class _Prepared:
         self.core = session._core
         self.constants = constants
         self.fixed = fixed
-        self.calls = 0  # with shapes that had not come before
+        self.calls = 0  # with new shapes
         self.input_names = session._input_names
         self.shapes = [each.shape for each in session.inputs]
         self.draws = session._core.draws_random_numbers
@@ -140,17 +140,17 @@ class _Compiled:
         self._options = options
         self._captured: CapturedGraph | None = None
         self._constant: list[bool] = []
-        self._ways: dict[Any, _Way | None] = {}  # None: in PyTorch
+        self._ways: dict[Any, _Way | None] = {}  # None: runs in PyTorch
         self._prepared: list[_Prepared] = []
         self._runs_in_pytorch = False
         self._keeps_sizes_open = True
         self._has_told_of_sizes = False
-        self._without_numpy = (torch.bfloat16,)  # element types that go by DLPack
+        self._without_numpy = (torch.bfloat16,)  # element types that are passed by DLPack
         try:
             self._captured = CapturedGraph(torch, graph)
             self._constant = self._captured.constant
             self._is_complex = self._captured.has_complex()
-            self._runs_in_pytorch = not self._captured.computes  # views of its arguments
+            self._runs_in_pytorch = not self._captured.computes  # it only returns views of its arguments
         except Exception as error:
             self._give_up(error)
 
@@ -257,7 +257,7 @@ class _Compiled:
             key = captured.key(arguments)
             way = self._ways.get(key)
             if (way is None and key not in self._ways) or (way is not None and way.prepared.constants != constants):
-                # What is tried and compared takes nothing from PyTorch's generator.
+                # Trial runs and comparisons must not advance PyTorch's random generator.
                 with self._torch.random.fork_rng(devices=[]):
                     way = self._prepare(captured, key, arguments, constants)
             if way is None or self._needs_gradients(arguments):
@@ -304,9 +304,9 @@ class _Compiled:
         if array.dtype.kind in "biufc":
             tensor = torch.as_tensor(array)
         else:
-            tensor = torch.from_numpy(array.view("u2")).view(torch.bfloat16)  # of the package ml_dtypes
+            tensor = torch.from_numpy(array.view("u2")).view(torch.bfloat16)  # from a type of the package ml_dtypes
         if dtype.is_complex and not tensor.is_complex() and tensor.dim() > 0 and tensor.shape[-1] == 2:
-            tensor = torch.view_as_complex(tensor)  # ONNX has its parts in a dimension of their own
+            tensor = torch.view_as_complex(tensor)  # in ONNX, real and imaginary parts are a dimension of their own
         if tensor.dtype != dtype or (shape is not None and list(tensor.shape) != shape):
             raise Unsupported(
                 f"the exported graph gives {tensor.dtype} {list(tensor.shape)}, but PyTorch gives {dtype} {shape}"
@@ -322,7 +322,7 @@ def _check_numbers(torch: Any, results: Sequence[Any], expected: Sequence[Any], 
         if found.shape != wanted.shape:
             raise Unsupported(f"the exported graph gives the shape {list(found.shape)}, not {list(wanted.shape)}")
         if not (wanted.is_floating_point() or wanted.is_complex()):
-            agrees = bool((found != wanted).float().mean() <= 0.05)  # of what is rounded or ranked, a few may differ
+            agrees = bool((found != wanted).float().mean() <= 0.05)  # a few rounded or ranked values may differ
         else:
             narrow = wanted.dtype in (torch.float16, torch.bfloat16) or bool(options.get("precision"))
             double = torch.complex128 if wanted.is_complex() else torch.float64

@@ -99,7 +99,7 @@ def _encoder_layer(
     return second_norm(x + feed_forward(x))
 
 
-# Where PyTorch's gates (LSTM: i, f, g, o; GRU: r, z, n) stand in ONNX's order (i, o, f, c; z, r, h).
+# The indices of PyTorch's gates (LSTM: i, f, g, o; GRU: r, z, n) in ONNX's order (i, o, f, c; z, r, h).
 _LSTM_GATES = (0, 3, 1, 2)
 _GRU_GATES = (1, 0, 2)
 
@@ -124,7 +124,7 @@ def _recurrent(
     import torch
 
     directions = 2 if bidirectional else 1
-    each = 4 if has_biases else 2  # parameters of a direction
+    each = 4 if has_biases else 2  # parameters per direction
     hidden = states[0].shape[-1]
 
     def in_order(rows: Any) -> Any:
@@ -166,9 +166,9 @@ def _recurrent(
 def _lstm(x: Any, hx: Any, params: Any, has_biases: Any, num_layers: Any, *more: Any) -> Any:
     import torch
 
-    plain = isinstance(params, (list, tuple)) and isinstance(has_biases, bool)  # not of packed sequences
+    plain = isinstance(params, (list, tuple)) and isinstance(has_biases, bool)  # no packed sequences
     directions = 2 if plain and more[2] else 1
-    if not plain or len(params) != num_layers * directions * (4 if has_biases else 2):  # the latter with projections
+    if not plain or len(params) != num_layers * directions * (4 if has_biases else 2):  # differs with projections
         return torch.lstm(x, hx, params, has_biases, num_layers, *more)
     return _recurrent("LSTM", _LSTM_GATES, x, hx, params, has_biases, num_layers, *more)
 

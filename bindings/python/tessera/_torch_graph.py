@@ -18,7 +18,7 @@ def _example(node: Any) -> Any:
 def _storage(tensor: Any) -> int | None:
     try:
         return int(tensor.untyped_storage()._cdata)
-    except (NotImplementedError, RuntimeError):  # sparse tensors and the like
+    except (NotImplementedError, RuntimeError):  # such as sparse tensors
         return None
 
 
@@ -63,9 +63,9 @@ class CapturedGraph:
         self._placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         self.examples = [_example(node) for node in self._placeholders]
         kinds = [node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type") for node in self._placeholders]
-        # Parameters and buffers of modules, which change rarely.
+        # Whether the argument is a parameter or buffer of a module, which changes rarely.
         self.constant = [kind is not None for kind in kinds]
-        # With dynamic=True, Python's floats (an epsilon, say) come as tensors that the graph reads by item().
+        # With dynamic=True, Python floats (such as an epsilon) are passed as tensors that the graph reads by item().
         self.is_scalar = [self._is_scalar(node) for node in self._placeholders]
         self.outputs = self._plan_outputs()
 
@@ -183,7 +183,7 @@ class CapturedGraph:
                     elif captured._is_input(i, each):
                         whole.append(next(tensors))
                     elif captured.is_scalar[i]:
-                        whole.append(None)  # nothing reads it
+                        whole.append(None)  # not read by the graph
                     else:
                         source = sources.get(i)
                         whole.append(each if source is None else given[source[0]].shape[source[1]])

@@ -8,8 +8,8 @@
 namespace tessera::base {
 namespace {
 
-// One small float format. `max_bits` is the largest finite magnitude; `infinity` and `nan` are magnitudes, or -1 when
-// the format has none. In the "fnuz" formats the only NaN is the pattern of negative zero.
+// A small float format. `max_bits` is the largest finite magnitude; `infinity` and `nan` are magnitudes, or -1 if the
+// format has none. In the "fnuz" formats, the only NaN is the bit pattern of negative zero.
 struct Format {
   int exponent_bits, mantissa_bits, bias;
   int max_bits, infinity, nan;
@@ -33,10 +33,10 @@ Format format_of(DType type) {
   }
 }
 
-// f8e8m0 holds a bare power of two, 2^(bits - 127); 0xFF is NaN.
+// f8e8m0 is a power of two without sign or mantissa, 2^(bits - 127); 0xFF is NaN.
 float scale_to_float(std::uint8_t bits) {
   if (bits == 0xFF) return std::numeric_limits<float>::quiet_NaN();
-  // By bits: arithmetic may flush the smallest, which is denormal.
+  // Composed from bits, because arithmetic may flush the smallest value, which is denormal.
   return std::bit_cast<float>(bits == 0 ? 0x00400000U : static_cast<std::uint32_t>(bits) << 23);
 }
 

@@ -26,7 +26,7 @@ class SteadySignal final : public Clock::Signal {
   void notify() override {
     const std::lock_guard lock(mutex_);
     notified_ = true;
-    changed_.notify_one();  // under the lock: the waiting thread may destroy the signal as soon as it has it
+    changed_.notify_one();  // under the lock, because the waiting thread may destroy the signal once it has the lock
   }
   void wait() override {
     std::unique_lock lock(mutex_);
@@ -122,7 +122,7 @@ struct VirtualClock::State {
     threads[static_cast<std::size_t>(running)]->changed.notify_one();
   }
 
-  // The calling thread stops until it is its turn.
+  // Stops the calling thread until its turn comes.
   void stop(std::unique_lock<std::mutex>& lock, std::atomic<std::int64_t>& now_ns) {
     running = kOutside;
     pass_on(now_ns);

@@ -1,4 +1,4 @@
-// Virtual time: a clock for simulations, in which threads run one at a time and waiting takes no time.
+// A virtual clock for simulations, in which threads run one at a time and waiting takes no time.
 #pragma once
 
 #include <atomic>
@@ -11,11 +11,11 @@
 
 namespace tessera::base {
 
-// Time goes on only while all threads of run() wait: it then becomes the earliest time that one of them waits for. The
-// threads run one at a time. Which of those that wait for the same time goes first is drawn from the seed, so equal
+// Time advances only when all threads of run() wait: it then becomes the earliest time that one of them waits for. The
+// threads run one at a time. If several wait for the same time, the next one is drawn from the seed, so that equal
 // seeds give equal orders of events.
 //
-// A thread that is not one of run()'s moves the time on at once when it waits for a time.
+// If a thread that does not belong to run() waits for a time, time advances to it immediately.
 class VirtualClock final : public Clock {
  public:
   explicit VirtualClock(std::uint64_t seed = 0, std::int64_t start_ns = 0);
@@ -27,8 +27,8 @@ class VirtualClock final : public Clock {
   void sleep_until(std::int64_t time_ns) override;
   std::unique_ptr<Signal> make_signal() override;
 
-  // Runs each body on a thread of its own, all beginning at the present time, and returns when all have ended. The
-  // first exception that leaves a body, in the order of the bodies, is rethrown. One call at a time.
+  // Runs each body on a thread of its own, all starting at the present time, and returns when all have ended. Rethrows
+  // the exception of the first body, in the order of `bodies`, that threw one. One call at a time.
   void run(const std::vector<std::function<void()>>& bodies);
 
  private:

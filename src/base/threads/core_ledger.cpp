@@ -14,7 +14,7 @@ std::atomic<int> detail::preempting_pools{0};
 
 namespace {
 
-// A thread that began its last run so soon after the one before is expected to do so again.
+// A thread that began its last run at most so long after the run before is expected to do so again.
 constexpr std::int64_t kSoonNs = 50'000;
 // A run that is not over after its turn goes on for as long again, because a run that is interrupted waits twice.
 constexpr std::int64_t kMostTurnNs = 2 * CoreLedger::kTurnNs;
@@ -24,7 +24,7 @@ constexpr std::int64_t kKeepNs = 200'000, kLookNs = 1'000'000;
 // How long a realtime run waits for its further cores before it begins, and how often it looks.
 constexpr std::int64_t kMostReserveNs = 1'000'000, kReserveLookNs = 20'000;
 
-// What the calling thread did with this process's cores in earlier runs.
+// How the calling thread used this process's cores in earlier runs.
 struct Habit {
   const void* ledger = nullptr;
   const Clock* clock = nullptr;
@@ -189,7 +189,7 @@ bool CoreLedger::ends_before_waiting(const CoreHolder& holder, std::int64_t now_
   });
 }
 
-// Whether the core of a thread whose run has ended waits for its next run.
+// Whether the core of a thread whose run has ended is kept for its next run. If so, keeps it.
 bool CoreLedger::keeps(const CoreHolder& holder, std::int64_t now_ns) {
   if (!habit.returns || holder.priority == Priority::realtime || now_ns - holder.turn_start_ns >= kTurnNs) return false;
   if (waiting(holder.priority).empty() || is_wanted(holder.priority)) return false;
@@ -229,8 +229,8 @@ void CoreLedger::hand_to_first(Priority priority) {
   first.signal->notify();
 }
 
-// Where background threads idle, a realtime run takes their cores without waiting: free_ is below zero until they have
-// reached their next yield point.
+// Gives free cores to waiting threads. If background threads are idle-scheduled, a realtime run takes their cores
+// without waiting, and free_ is negative until they reach their next yield point.
 void CoreLedger::grant() {
   const auto available = [&](const CoreHolder& holder) {
     const bool takes = background_idles() && holder.clock == &Clock::steady();

@@ -1,15 +1,15 @@
-// Who computes on which of a pool's cores, and who is next. Cores are counted, not named.
+// Decides which threads compute on a pool's cores, and which thread is next. Cores are counted, not named.
 //
-// Waiting threads are served by class (tessera::Priority), within a class in order of arrival. A thread that computes
-// gives its core up
-//   - at a yield point, when a higher class waits (yield);
-//   - between two steps, when one of its own class waits and its turn of kTurnNs is over (take_turns). A run that is
-//     expected to end before any of those that wait would goes on to its end: runs of equal length that interrupt
-//     each other all end late, and each finds its data gone from the caches (shortest remaining time first; Schrage,
-//     "A proof of the optimality of the shortest remaining processing time discipline", 1968);
-//   - at the end of its run. Threads that run models back to back come again within microseconds: while their turn
-//     lasts, the core is kept for them for a moment, because waking another thread takes longer than many runs.
-// A realtime holder also has the cores of its helpers set aside until it releases its own.
+// Waiting threads are served by class (tessera::Priority), and within a class in order of arrival. A thread that
+// computes gives its core up
+//   - at a yield point, if a higher class waits (yield);
+//   - between two steps, if another thread of its class waits and its turn of kTurnNs is over (take_turns). But a run
+//     that is expected to end before any of the waiting ones would may finish: runs of equal length that interrupt each
+//     other all end late, and each finds its data evicted from the caches (shortest remaining time first; Schrage, "A
+//     proof of the optimality of the shortest remaining processing time discipline", 1968);
+//   - at the end of its run. Threads that run models in a loop come back within microseconds: while their turn lasts,
+//     the core is kept for them briefly, because waking another thread takes longer than many runs.
+// For a realtime holder, the cores of its helpers stay set aside until it releases its own core.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ struct CoreHolder {
   Clock* clock = &Clock::steady();
   int threads = 1;  // most cores that it computes on, including its own
 
-  int reserved = 0;  // cores that are set aside for its helpers and idle
+  int reserved = 0;  // cores that are set aside for its helpers and are idle
   int lent = 0;      // cores that its helpers compute on
   std::int64_t turn_start_ns = 0;
   std::int64_t expected_ns = 0;    // how long the thread's last run computed; 0 if not known
@@ -77,7 +77,7 @@ class CoreLedger {
   // until they are given back.
   int borrow(CoreHolder* owner, Priority priority, int wanted);
   void give_back(CoreHolder* owner, Priority priority, int count);
-  // The number of cores that the holder and its helpers compute on.
+  // The number of cores that the holder has: its own, those that its helpers compute on, and those set aside for them.
   int cores_of(const CoreHolder& holder);
   bool has_idle() const { return free_.load(std::memory_order_relaxed) > 0; }
 
@@ -117,7 +117,7 @@ class CoreLedger {
   std::vector<CoreHolder*> reserving_;
   std::vector<Kept> kept_;
   std::atomic<int> free_;              // written with the mutex held
-  std::atomic<int> waiting_count_{0};  // likewise
+  std::atomic<int> waiting_count_{0};  // written with the mutex held
   std::atomic<int> wanted_{-1};        // the highest class that waits for a core held by a lower one; -1 if none
 };
 

@@ -8,7 +8,7 @@
 namespace tessera::base {
 namespace {
 
-// The system's struct sched_attr (sched_setattr(2)), which the C library of Debian 12 does not declare.
+// Linux's struct sched_attr (sched_setattr(2)), which the C library of Debian 12 does not declare.
 struct SchedulingAttributes {
   std::uint32_t size = sizeof(SchedulingAttributes), policy = 0;
   std::uint64_t flags = 0;

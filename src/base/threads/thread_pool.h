@@ -1,13 +1,13 @@
-// The one pool of the process. Cores are counted, not threads: whoever computes holds a core, so any number of sessions
-// running at once never has more computing threads than the machine has cores.
+// The one thread pool of the process. It counts cores rather than threads: every thread that computes holds a core, so
+// that any number of concurrent sessions never has more computing threads than the machine has cores.
 //
-//   ThreadPool::CoreLease lease(pool);            // blocks until a core is free; see core_ledger.h for who is next
+//   ThreadPool::CoreLease lease(pool);            // blocks until a core is free; core_ledger.h says who is next
 //   pool.parallel_for(rows, grain, max_threads, [&](int64_t begin, int64_t end) { … });
 //
-// parallel_for runs chunks on the calling thread and on the cores that are idle at that moment, in the floating-point
-// state (rounding, flushing) of the caller; chunk boundaries depend only on `count` and `grain`, never on how many
-// threads come. Between two chunks a more important run may take the cores: helpers leave, and the caller waits until
-// it has a core again.
+// parallel_for runs chunks on the calling thread and on the cores that are idle at that moment, in the caller's
+// floating-point state (rounding, flushing). The boundaries of chunks depend only on `count` and `grain`, never on the
+// number of threads. Between two chunks, a more important run may take the cores: then helpers leave, and the caller
+// waits until it has a core again.
 #pragma once
 
 #include <cstdint>
@@ -70,8 +70,8 @@ class ThreadPool {
   // rethrown here. Nested calls run on the calling thread alone. The caller should hold a CoreLease.
   void parallel_for(std::int64_t count, std::int64_t grain, int max_threads, RangeFunction body);
 
-  // The right to compute on one core. Leases nest: a second lease on the same thread is free, and its calls do nothing.
-  // A lease is acquired and released by one thread at a time, which may be another each time.
+  // The right to compute on one core. Leases nest: a second lease on the same thread costs nothing, and its calls do
+  // nothing. A lease is acquired and released by one thread at a time, but not always by the same one.
   class CoreLease {
    public:
     // Blocks until a core is free for a run of this priority. The holder computes on at most `threads` cores (0: no

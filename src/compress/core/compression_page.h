@@ -11,10 +11,10 @@
 
 namespace tessera::compress {
 
-// The figures that come first on a page.
+// The figures at the top of a page.
 std::string costs_facts(const CompressionCosts& costs);
 
-// A layer in a plot of errors.
+// A layer in the plot of errors.
 struct LayerMark {
   std::string name;
   double bits = 0;               // in the file, per weight of the original model

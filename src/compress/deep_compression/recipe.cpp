@@ -1,4 +1,4 @@
-// A recipe of Deep Compression as a TOML file.
+// Reads a recipe of Deep Compression from a TOML file.
 #include "base/error.h"
 #include "io/toml_table.h"
 #include "tessera/deep_compression.h"

@@ -149,9 +149,9 @@ ValueRange ValueHistogram::least_squares_range() const {
   return best;
 }
 
-// The threshold on magnitudes at which the distribution of the quantised values diverges least from that of the clipped
-// ones (Kullback-Leibler, as S. Migacz, "8-bit inference with TensorRT", 2017, chooses it), from 128 levels of
-// magnitude, or 256 where all values have one sign.
+// The clipping threshold on magnitudes for which the distribution of the quantised values diverges least from that of
+// the clipped ones (Kullback-Leibler divergence; S. Migacz, "8-bit inference with TensorRT", 2017), with 128 levels of
+// magnitude, or 256 if all values have the same sign.
 ValueRange ValueHistogram::least_divergence_range() const {
   const bool one_sided = lowest_ >= 0 || highest_ <= 0;
   const double most = std::max(std::abs(lowest_), std::abs(highest_));

@@ -32,7 +32,7 @@ NamedValues shapes_of_inputs(const Model& model) {
   return inputs;
 }
 
-// What a model is planned for: this CPU, with or without layers rounded to bfloat16, or another kind of device.
+// The kind of device that a model is planned for: this CPU, with or without layers rounded to bfloat16, or another one.
 struct Place {
   cost::DeviceKind kind = cost::DeviceKind::cpu;
   bool rounded = false;

@@ -1,4 +1,4 @@
-// The style sheet of the pages that this folder writes: light and dark, from phones to wide screens, and on paper.
+// The style sheet of the pages in this folder, for light and dark mode, screens from phones to wide ones, and print.
 #pragma once
 
 #include <string_view>

@@ -20,7 +20,7 @@ struct ModelDifferenceOptions {
   std::int64_t most_bytes = std::int64_t{256} << 20;
 };
 
-// What is listed first: the value that A computes first, or the one that differs most by the given figure.
+// The order of a list: by A's computation, or by one of the figures with the largest difference first.
 enum class DifferenceOrder : std::uint8_t { computed, snr, cosine, largest };
 
 struct ValueComparison {

@@ -25,7 +25,7 @@ std::string headline(const Optimisation& optimisation);
 // For a terminal: a table of the passes that changed something, and what was written.
 std::string optimisation_text(const Optimisation& optimisation);
 std::string optimisation_json(const Optimisation& optimisation);
-// A page that needs nothing else.
+// A self-contained HTML page.
 std::string optimisation_html(const Optimisation& optimisation);
 
 }  // namespace tessera::report

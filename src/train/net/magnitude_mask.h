@@ -19,8 +19,8 @@ struct KeptOfGroup {
 // Parses "N:M"; nothing for "none". Throws Error(invalid_argument) that lists the possible values for other texts.
 std::optional<KeptOfGroup> parse_structure(const std::string& structure);
 
-// Masks of float32 weights, true for those that are kept. Of equal magnitudes, the earlier ones are kept, so that the
-// number of zeros is exact.
+// Masks of float32 weights, true for those that are kept. Among equal magnitudes, the earlier ones are kept, so that
+// the number of zeros is exact.
 
 // The mask that is false for the round(sparsity · elements) smallest magnitudes.
 Tensor magnitude_mask(const Tensor& weights, double sparsity);

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-# Tessera's own modules. What else onnxruntime has in Python (quantization, transformers, tools ...) runs over them
-# where onnxruntime is installed.
+# The modules that Tessera replaces. Other Python modules of onnxruntime (quantization, transformers, tools ...) use
+# these if onnxruntime is installed.
 _MODULES = (
     "",
     ".capi",
@@ -66,7 +66,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         inner = parent.split(".")[1:]
         folders = [os.path.join(folder, *inner) for folder in _folders_of_onnxruntime()]
         spec = importlib.machinery.PathFinder.find_spec(fullname, folders)
-        # An extension module would bring onnxruntime itself.
+        # An extension module would load onnxruntime itself.
         is_python = spec is not None and not isinstance(spec.loader, importlib.machinery.ExtensionFileLoader)
         return spec if is_python else None
 
@@ -111,7 +111,7 @@ def _in_workers() -> None:
     util.spawnv_passfds = start_with_stand_in
 
 
-# What multiprocessing has the interpreter of a worker run, with -c.
+# The commands that multiprocessing passes to the interpreter of a worker with -c.
 _COMMANDS = ("from multiprocessing.spawn import", "from multiprocessing.forkserver import")
 
 

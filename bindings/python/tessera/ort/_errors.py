@@ -65,7 +65,7 @@ class DeviceReset(own.Error):
     """DEVICE_RESET"""
 
 
-# Number, name and class by the kind of Tessera's error; in this order, the first that fits.
+# Number, name and class for each kind of Tessera's errors; the first entry that matches is used.
 _WHILE_RUNNING: list[tuple[type[own.Error], int, str, type[own.Error]]] = [
     (own.InvalidArgument, 2, "INVALID_ARGUMENT", InvalidArgument),
     (own.NotFound, 3, "NO_SUCHFILE", NoSuchFile),

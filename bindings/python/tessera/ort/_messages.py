@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Iterator
 
-# By onnxruntime's number: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
+# Indexed by onnxruntime's number: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
 LEVELS = [logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL]
 
 

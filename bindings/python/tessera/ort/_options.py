@@ -73,7 +73,7 @@ class Field(Generic[T]):
         self.name = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> T:
-        # Of the class: programs ask hasattr(SessionOptions, name).
+        # On the class itself, the default is returned, because programs check hasattr(SessionOptions, name).
         value: T = self.default if instance is None else instance.__dict__.get(self.name, self.default)
         return value
 
@@ -101,8 +101,8 @@ class Options:
         object.__setattr__(self, name, value)
 
 
-# What has no counterpart: setting one changes nothing, and the session warns once. The others are met, or have no
-# meaning here whatever their value.
+# Options without a counterpart: setting one changes nothing, and the session warns once. All others are fulfilled, or
+# have no meaning here whatever their value.
 _IGNORED = (
     "inter_op_num_threads",
     "execution_mode",
@@ -210,7 +210,7 @@ class SessionOptions(Options):
         return options
 
 
-# Entries that ask for what Tessera does anyway: denormal numbers are zeros, idle threads sleep.
+# Entries that request what Tessera does anyway: it treats denormal numbers as zeros, and idle threads sleep.
 _CONFIG_MET = {
     "session.set_denormal_as_zero",
     "session.intra_op.allow_spinning",

@@ -230,7 +230,7 @@ class InferenceSession:
 
         Raises ValueError for a missing input, and errors of tessera.ort.capi.onnxruntime_pybind11_state.
         """
-        # A call of a small net takes a few microseconds: what is usual has to be quick.
+        # A run of a small net takes a few microseconds, so the usual case has to be quick.
         feed = input_feed if type(input_feed) is dict else dict(input_feed)
         for value in feed.values():
             if type(value) is OrtValue:
@@ -245,7 +245,7 @@ class InferenceSession:
                 return self._core.run(feed, None, options)
             return self._run_some(feed, output_names, options)
         except Error as error:
-            self._check_feed(feed)  # which says more, and goes first
+            self._check_feed(feed)  # raises a more precise error, which takes precedence
             raise translated(error) from None
 
     def _run_some(
@@ -282,7 +282,7 @@ class InferenceSession:
         def work() -> None:
             try:
                 results, error = self.run(output_names, input_feed, run_options), ""
-            except Exception as failure:  # whatever it is, the callback is told
+            except Exception as failure:  # any failure is passed to the callback
                 results, error = [], str(failure)
             callback(results, user_data, error)
 
@@ -388,7 +388,7 @@ def _write_optimised(model: _core.Model, options: _core.SessionOptions, path: st
     if path.endswith((".onnx", ".tsr")):
         _core.optimise(model, "model", options, path)
         return
-    # Whatever the file is called, it is an ONNX file.
+    # With any other ending, the file is an ONNX file.
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise NoSuchFile(f"[ONNXRuntimeError] : 3 : NO_SUCHFILE : there is no folder '{folder}' to write '{path}' to")
@@ -402,7 +402,7 @@ class IOBinding:
     """Inputs and outputs that stay bound from run to run, read and written where they lie."""
 
     def __init__(self, session: InferenceSession) -> None:
-        self._iobinding = self  # what onnxruntime's own class wraps
+        self._iobinding = self  # the attribute under which onnxruntime's class keeps its binding
         self._core = _core.IoBinding(session._core)
         self._types = {each.name: each.type for each in session._outputs}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tessera import _core
 
-# By Tessera's name; the numbers are ONNX's TensorProto.DataType.
+# Keyed by Tessera's names; the numbers are ONNX's TensorProto.DataType.
 NAMES = {
     "f32": "float",
     "u8": "uint8",
