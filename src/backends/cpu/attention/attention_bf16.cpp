@@ -1,5 +1,5 @@
-// Attention of bfloat16 by the loops of attention_driver.h: products of bfloat16 with sums of float32, and softmax in
-// float32, whose weights are rounded for the second product.
+// Attention of bfloat16 by the loops of attention_driver.h: bfloat16 products with float32 sums, and softmax in
+// float32, whose weights are rounded to bfloat16 for the second product.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -22,10 +22,10 @@ using Product = IndirectProductBf16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 alignas(64) constexpr float kZeros[kMostBlockKeys] = {};
 
-// What a thread needs for one block, one panel and the results of its queries.
+// A thread's buffers for one block, one panel and the results of its queries.
 struct Workspace {
   std::vector<std::uint16_t> values, weights;
-  std::vector<float> keys;  // pairs of numbers
+  std::vector<float> keys;  // pairs of bfloat16
   std::vector<float> sums, value;
 
   static Workspace& of_this_thread() {
@@ -39,7 +39,7 @@ class ProductsBf16 {
   using Element = std::uint16_t;
   using Task = AttentionHeadTask<Element>;
   using Scope = TileScope;
-  // Packed keys and values of a block together: well within the second-level cache.
+  // Elements of a block's packed keys and values together: well within the second-level cache.
   static constexpr std::int64_t kBlockElements = 64 * 1024;
   static constexpr bool kScalesScores = true;
 
@@ -70,7 +70,7 @@ class ProductsBf16 {
                        most = layout.plan.block_keys();
     float* keys = attention_room(workspace.keys, pairs * round_up(most, Product::kLanes));
     Element* values = attention_room(workspace.values, round_up(value_size, Product::kLanes) * most);
-    // A pair of a key's numbers is a word.
+    // A pair of neighbouring numbers of a key is one 32-bit word.
     const Element* key = task.key + block.begin * layout.key.stride;
     pack_attention_panels(reinterpret_cast<const float*>(key), 1, layout.key.stride / 2, pairs, block.count,
                           Product::kColumns, Product::kLanes, keys);
@@ -87,7 +87,7 @@ class ProductsBf16 {
     }
   }
 
-  // The scores of a panel's queries with the first `most` keys of a block, a row of them block_keys() apart.
+  // Computes the scores of a panel's queries with the first `most` keys of a block, in rows of block_keys().
   void score(const AttentionLayout& layout, const Task& task, const AttentionBlock& block, std::int64_t first,
              std::int64_t count, std::int64_t most, float* scores) const {
     const std::int64_t size = layout.sizes().head_size;

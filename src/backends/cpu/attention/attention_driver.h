@@ -1,9 +1,9 @@
-// The loops of attention that never stores the scores of all queries and keys: queries in panels that stay in registers
-// and the first-level cache, keys and values in blocks, softmax as the blocks come (T. Dao et al., "FlashAttention",
-// arXiv:2205.14135). Heads are read and written where they lie, so packed operands need no transposes.
+// The loops of attention without storing the scores of all queries and keys: queries in panels that stay in registers
+// and the first-level cache, keys and values in blocks, softmax updated block by block (T. Dao et al.,
+// "FlashAttention", arXiv:2205.14135). Heads are read and written in place, so packed operands need no transposes.
 //
-// `Products` multiplies operands of one element type (attention_f32.cpp, attention_bf16.cpp); the sums of a query's
-// values are floats.
+// `Products` multiplies operands of one element type (attention_f32.cpp, attention_bf16.cpp); a query's sums of
+// weighted values are float32.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct AttentionOperands {
   AttentionDropout dropout;
 };
 
-// Some queries of one head; pointers to where the head begins.
+// Some queries of one head; pointers are to the beginning of the head.
 template <typename Element>
 struct AttentionHeadTask : AttentionTask {
   const Element *query, *key, *value;
@@ -39,14 +39,14 @@ struct AttentionHeadTask : AttentionTask {
 // Keys [begin, begin + count).
 struct AttentionBlock {
   std::int64_t begin, count;
-  bool finite_values = false;  // else values of weight 0 may not be looked at
+  bool finite_values = false;  // if false, values of weight 0 must not be read
 };
 
-// Rows of scores, which become weights, and what was summed up so far. Of a thread.
+// A thread's rows of scores, which become weights, and the state of each query's softmax.
 struct AttentionScores {
   std::vector<float> scores;  // [query of the panel][key of the block]
   std::vector<SoftmaxState> states;
-  std::vector<float> factors;  // of a row's weights
+  std::vector<float> factors;  // on a row's weights
 
   static AttentionScores& of_this_thread() {
     thread_local AttentionScores scores;
@@ -118,7 +118,7 @@ class AttentionKernel final : public Kernel {
     }
   }
 
-  // The sums of a query's weighted values become their mean.
+  // Divides a query's sums of weighted values by the sum of the weights.
   void end_sums(const SoftmaxState& state, float* sums) const {
     const std::int64_t size = layout_.sizes().value_head_size;
     const ops::NanRows nan_rows = layout_.plan.nan_rows();
@@ -129,7 +129,7 @@ class AttentionKernel final : public Kernel {
       std::fill_n(sums, size, std::numeric_limits<float>::quiet_NaN());
   }
 
-  // A panel of queries and one packed block.
+  // Adds one packed block of keys and values to a panel of queries.
   void add_panel(const AttentionOperands<Element>& call, const Task& task, const AttentionBlock& block,
                  std::int64_t first, std::int64_t count, AttentionScores& scores) const {
     const AttentionPlan& plan = layout_.plan;
@@ -146,7 +146,7 @@ class AttentionKernel final : public Kernel {
     products_.add_values(layout_, task, block, first, count, most, scores.scores.data());
   }
 
-  // Some weights of query i become 0, the others larger.
+  // Applies dropout to the weights of query i: sets some to 0 and scales the others.
   void drop(const AttentionDropout& dropout, const Task& task, const AttentionBlock& block, std::int64_t i, float* row,
             std::int64_t count, AttentionScores& scores) const {
     const ops::AttentionSizes& sizes = layout_.sizes();
@@ -155,7 +155,7 @@ class AttentionKernel final : public Kernel {
     for (std::int64_t t = 0; t < count; ++t) row[t] *= factors[t];
   }
 
-  // Scores of query i become weights, and what was summed up for it is brought to their measure.
+  // Replaces the scores of query i by weights, and rescales its sums if the largest score has changed.
   void weigh(const AttentionMasks& masks, const Task& task, const AttentionBlock& block, std::int64_t i, float* row,
              std::int64_t count, AttentionScores& scores) const {
     if (Products::kScalesScores) layout_.rows->scale(row, layout_.sizes().scale, count, row);
@@ -165,7 +165,7 @@ class AttentionKernel final : public Kernel {
     const std::int64_t size = layout_.sizes().value_head_size;
     float* sums = products_.sums(layout_, task, i);
     if (factor != 0 || layout_.plan.skips_zeros()) return layout_.rows->scale(sums, factor, size, sums);
-    for (std::int64_t e = 0; e < size; ++e) sums[e] *= factor;  // NaN where a sum is not finite
+    for (std::int64_t e = 0; e < size; ++e) sums[e] *= factor;  // gives NaN for sums that are not finite
   }
 
   Products products_;

@@ -1,5 +1,5 @@
-// Attention of float32 by the loops of attention_driver.h. Sums are kept in the output. Of few queries, keys and values
-// are read where they lie, since packing them would cost more than it saves.
+// Attention of float32 by the loops of attention_driver.h. Sums are accumulated in the output. With few queries, keys
+// and values are read in place, since packing would cost more than it saves.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -17,7 +17,7 @@ using base::round_up;
 
 alignas(64) constexpr float kZeros[kMostBlockKeys] = {};
 
-// What a thread needs for one block and one panel.
+// A thread's buffers for one block and one panel.
 struct Workspace {
   std::vector<float> keys, values, queries;
 
@@ -32,18 +32,18 @@ class ProductsF32 {
   using Element = float;
   using Task = AttentionHeadTask<float>;
   struct Scope {
-    Scope() {}  // a product leaves nothing to give back
+    Scope() {}  // a product has nothing to release
   };
-  // Packed keys and values of a block together: well within the second-level cache.
+  // Elements of a block's packed keys and values together: well within the second-level cache.
   static constexpr std::int64_t kBlockElements = 32 * 1024;
-  static constexpr bool kScalesScores = false;  // queries are scaled
+  static constexpr bool kScalesScores = false;  // queries are scaled instead
 
   std::int64_t panel_rows() const { return product_->rows; }
   std::int64_t queries_together(const AttentionLayout& layout) const {
     return layout.plan.has_few_queries() ? 1 : product_->rows;
   }
 
-  // Keys and values of past and present where nobody wants them.
+  // Past and present keys and values joined, unless an output receives them.
   std::int64_t scratch_bytes(const AttentionLayout& layout) const {
     const ops::AttentionSizes& sizes = layout.sizes();
     return layout.plan.has_past() ? 4 * base::checked_add(joined_floats(layout, sizes.head_size),
@@ -84,7 +84,7 @@ class ProductsF32 {
     block.finite_values = layout.rows->is_finite(values, padded * block.count);
   }
 
-  // The scores of a panel's queries with the first `most` keys of a block, a row of them block_keys() apart.
+  // Computes the scores of a panel's queries with the first `most` keys of a block, in rows of block_keys().
   void score(const AttentionLayout& layout, const Task& task, const AttentionBlock& block, std::int64_t first,
              std::int64_t count, std::int64_t most, float* scores) const {
     Workspace& workspace = Workspace::of_this_thread();
@@ -149,8 +149,8 @@ class ProductsF32 {
     return round_up(base::checked_multiply(base::checked_multiply(heads, sizes.total_length()), size), 16);
   }
 
-  // Keys or values of past and present, [batch, kv heads, length, size]: in the output that wants them, else in
-  // `scratch`. Without a past the operand itself, though an output may want a copy.
+  // Returns the past and present keys or values, [batch, kv heads, length, size]: in the output for them, if it is
+  // wanted, else in `scratch`. Without a past returns the operand itself, copied to the output if that is wanted.
   static const float* joined(const AttentionLayout& layout, KernelContext& context, std::size_t now, std::size_t past,
                              std::size_t output, std::int64_t size, float* scratch) {
     const ops::AttentionSizes& sizes = layout.sizes();

@@ -30,7 +30,7 @@ using base::round_up;
 namespace input = ops::attention_gradient_input;
 
 constexpr std::int64_t kBlockKeys = 128, kBlockQueries = 96;
-// Queries of a task whose transposes are kept at once, and so are the sums over them.
+// The most queries of a task whose transposes and sums are kept at once.
 constexpr std::int64_t kMostSpanQueries = 384;
 constexpr std::int64_t kWantedTasks = 24, kLeastTaskQueries = 128;
 
@@ -44,14 +44,14 @@ struct Operands {
   float *query_gradient, *key_gradient, *value_gradient;
 };
 
-// Of a thread. Panels are those of an indirect product; those of scores, weights and their gradients all have as many
-// columns as the widest.
+// Buffers of a thread. Panels are those of an indirect product; the panels of scores, weights and their gradients all
+// have as many columns as the widest.
 struct Workspace {
   std::vector<float> keys, keys_across, values;       // of a block: [size][keys], [keys][size], [value size][keys]
   std::vector<float> queries, gradients;              // of a span, transposed: [size][queries], [value size][queries]
-  std::vector<float> means;                           // of a span
+  std::vector<float> means;                           // per query of a span
   std::vector<float> weights, scores;                 // [query][key] of a block; the gradients of scores
-  std::vector<float> factors;                         // of weights that are dropped, or kept
+  std::vector<float> factors;                         // of dropout, on weights
   std::vector<float> key_gradients, value_gradients;  // of a block, transposed: [size][keys], [value size][keys]
 
   static Workspace& of_this_thread() {
@@ -136,7 +136,7 @@ class AttentionGradient final : public Kernel {
     return call;
   }
 
-  // Where the gradients of the keys or values of a task go: rows `stride` apart.
+  // The destination of a task's gradients of keys or values: rows `stride` apart.
   struct Rows {
     float* data;
     std::int64_t stride;
@@ -145,7 +145,7 @@ class AttentionGradient final : public Kernel {
     if (parts_ == 1) return {result + heads.at(span.batch, sizes_.kv_head(span.head)), heads.stride};
     return {part, size};
   }
-  // Parts are [batch][query head][chunk] of [key][size], then the same of values.
+  // The parts are [batch][query head][chunk] of [key][size], first those of keys, then those of values.
   std::int64_t key_part(std::int64_t task) const { return task * sizes_.new_length * sizes_.head_size; }
   std::int64_t value_part(std::int64_t task) const {
     const std::int64_t tasks = sizes_.batch * sizes_.query_heads * chunks_;
@@ -199,7 +199,7 @@ class AttentionGradient final : public Kernel {
     }
   }
 
-  // Transposes of the span's queries and gradients, and Σ dY ∘ Y.
+  // Computes the transposes of the span's queries and gradients, and Σ dY ∘ Y per query.
   void prepare(const Operands& call, Span& span, Workspace& workspace) const {
     const std::int64_t size = sizes_.head_size, value_size = sizes_.value_head_size;
     span.stride = round_up(span.queries, product_->lanes);
@@ -229,7 +229,7 @@ class AttentionGradient final : public Kernel {
                           attention_room(workspace.keys, size * kBlockKeys));
     pack_attention_panels(value, 1, value_.stride, value_size, block.keys, columns, lanes,
                           attention_room(workspace.values, value_size * kBlockKeys));
-    // Rows behind the last key are zeros: the gradients of their scores are.
+    // Rows behind the last key are zero, as are the gradients of their scores.
     float* across = attention_room(workspace.keys_across, round_up(size, lanes) * kBlockKeys);
     for (std::int64_t column = 0; column < size; column += columns) {
       const std::int64_t width = std::min(columns, size - column), stride = round_up(width, lanes);
@@ -239,7 +239,7 @@ class AttentionGradient final : public Kernel {
     }
   }
 
-  // `count` queries from the `i`th of the span with the keys of a block.
+  // Processes `count` queries of the span, from the i-th on, with the keys of a block.
   void add_block(const Operands& call, const Span& span, const Block& block, std::int64_t i, std::int64_t count,
                  Workspace& workspace) const {
     const std::int64_t size = sizes_.head_size, value_size = sizes_.value_head_size, first = span.first + i;
@@ -256,7 +256,7 @@ class AttentionGradient final : public Kernel {
                         workspace);
   }
 
-  // Panels [count][columns] of the products of `count` rows with the keys.
+  // Multiplies `count` rows with the keys, as panels [count][columns].
   void multiply_by_keys(const float* left_rows, std::int64_t stride, std::int64_t size, std::int64_t count,
                         const Block& block, const float* right, float* to) const {
     const float* left[IndirectProduct::kMostRows];
@@ -277,7 +277,7 @@ class AttentionGradient final : public Kernel {
     }
   }
 
-  // Products become weights, gradients of weights those of the products.
+  // Replaces products by weights, and the gradients of weights by those of the products.
   void weigh(const Operands& call, const Span& span, const Block& block, std::int64_t i, std::int64_t count,
              Workspace& workspace) const {
     const std::int64_t columns = product_->columns;
@@ -301,7 +301,7 @@ class AttentionGradient final : public Kernel {
           rows_->go_back(rule, weights, gradients, some, columns);
           continue;
         }
-        // Factors of the weights that meet the values, then of all weights.
+        // Dropout factors of the weights used with the values; then the factors of all weights.
         float* factors = attention_room(workspace.factors, columns);
         call.dropout.factors(sizes_, span.batch, span.head, query, block.first + column, some, factors);
         for (std::int64_t t = 0; t < some; ++t) gradients[t] *= factors[t];
@@ -331,7 +331,7 @@ class AttentionGradient final : public Kernel {
     }
   }
 
-  // `to` += the gradients of the scores times the keys, where each panel is a segment.
+  // `to` += the gradients of the scores times the keys, where each panel is one segment of a row.
   void add_query_gradients(float* to, std::int64_t count, const Block& block, const Workspace& workspace) const {
     const std::int64_t columns = product_->columns, panels = block.padded / columns, size = sizes_.head_size;
     const float* left[kBlockKeys / 4 * IndirectProduct::kMostRows];
@@ -357,7 +357,7 @@ class AttentionGradient final : public Kernel {
     }
   }
 
-  // The rows of the block's keys += the transpose of [size][kBlockKeys].
+  // Adds the transpose of [size][kBlockKeys] to the rows of the block's keys.
   static void add_transposed(const std::vector<float>& from, std::int64_t size, const Block& block, const Rows& to) {
     constexpr std::int64_t kTogether = 8;  // columns of a cache line's rows
     for (std::int64_t begin = 0; begin < size; begin += kTogether) {
@@ -369,7 +369,7 @@ class AttentionGradient final : public Kernel {
     }
   }
 
-  // Row `row` of [batch][kv head][key].
+  // Adds up the parts of row `row` of [batch][kv head][key].
   void join_parts(const Operands& call, const float* parts, std::int64_t row) const {
     const std::int64_t t = row % sizes_.new_length, head = row / sizes_.new_length, size = sizes_.head_size,
                        value_size = sizes_.value_head_size;
@@ -391,7 +391,7 @@ class AttentionGradient final : public Kernel {
   AttentionHeads query_, output_, key_, value_;
   AttentionMaskLayout masks_;
   ops::NanRows nan_rows_ = ops::NanRows::zeros_for_no_key;
-  std::int64_t keys_ = 0;  // that any query may look at
+  std::int64_t keys_ = 0;  // that any query may attend to
   std::int64_t chunks_ = 1, parts_ = 1;
   const AttentionRows* rows_ = &attention_rows();
   const IndirectProductIsa* product_ = &indirect_product_isa();

@@ -12,7 +12,7 @@ using base::ceil_divide;
 using base::round_up;
 
 constexpr std::int64_t kMostSizes =
-    2048;  // of a head's key and value together; blocks of larger ones would be too thin
+    2048;  // of a head's key and value together; blocks of larger ones would have too few keys
 constexpr std::int64_t kFewQueries = 2;
 constexpr std::int64_t kMostChunkQueries = 512, kLeastChunkQueries = 128;
 constexpr std::int64_t kWantedChunks = 24;
@@ -76,7 +76,7 @@ bool AttentionPlan::has_few_queries() const {
 }
 
 std::int64_t AttentionPlan::grain() const {
-  // Few operations a task: several at a time.
+  // Tasks with few operations are handed out several at a time.
   const double operations = static_cast<double>(std::max<std::int64_t>(1, chunk_queries_)) *
                             static_cast<double>(sizes_.total_length() * (sizes_.head_size + sizes_.value_head_size));
   return static_cast<std::int64_t>(std::clamp(2e5 / std::max(operations, 1.0), 1.0, 1024.0));
@@ -97,7 +97,7 @@ AttentionMasks AttentionPlan::masks(const KernelContext& context) {
 
 AttentionTask AttentionPlan::task(const AttentionMasks& masks, std::int64_t index) const {
   const std::int64_t heads = sizes_.batch * sizes_.query_heads;
-  // The last queries first: where causal, they have the most to do.
+  // Starts with the last queries: with causal attention they have the most keys.
   const std::int64_t chunk = chunks_ - 1 - index / heads, batch = index % heads / sizes_.query_heads,
                      head = index % sizes_.query_heads;
   AttentionTask task{.batch = batch,

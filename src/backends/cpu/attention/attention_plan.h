@@ -1,5 +1,5 @@
-// What the attention kernels of all types share: which queries a thread takes together, and which keys these may look
-// at.
+// The plan that the attention kernels of all types share: which queries a thread processes together, and which keys
+// these may attend to.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ enum AttentionOperand : std::size_t {
 
 inline constexpr std::int64_t kMostBlockKeys = 512;
 
-// Rows of [batch, heads, length, size] wherever heads lie; the elements of a row are contiguous.
+// The layout of rows of [batch, heads, length, size]; the elements of a row are contiguous.
 struct AttentionHeads {
   std::int64_t batch_stride = 0, head_stride = 0, stride = 0;
 
@@ -37,7 +37,7 @@ struct AttentionHeads {
   std::int64_t at(std::int64_t batch, std::int64_t head) const { return batch * batch_stride + head * head_stride; }
 };
 
-// What keeps queries from keys in one call, or changes their scores; each may be null.
+// The operands that mask keys from queries, or change their scores, in one call; each may be null.
 struct AttentionMasks {
   const float* mask = nullptr;
   const bool* allowed = nullptr;
@@ -46,12 +46,12 @@ struct AttentionMasks {
   const float* second_mask = nullptr;
 };
 
-// Which weights of one call are dropped: none where the ratio is 0.
+// The dropout of weights in one call; none if the ratio is 0.
 struct AttentionDropout {
   double ratio = 0;
   base::Philox random{0};
 
-  // What the weights of a query with keys [key, key + count) are multiplied by.
+  // Writes the factors on the weights of a query with the keys [key, key + count).
   void factors(const ops::AttentionSizes& sizes, std::int64_t batch, std::int64_t head, std::int64_t query,
                std::int64_t key, std::int64_t count, float* to) const {
     const std::int64_t row = (batch * sizes.query_heads + head) * sizes.query_length + query;
@@ -59,7 +59,7 @@ struct AttentionDropout {
   }
 };
 
-// Where the rows of a mask lie that broadcasts to [batch, heads, queries, keys]. `length` may be less than the keys.
+// The strides of a mask that is broadcast to [batch, heads, queries, keys]. `length` may be less than the keys.
 struct AttentionMaskStrides {
   std::int64_t length = 0, batch = 0, head = 0, query = 0;
 
@@ -68,14 +68,14 @@ struct AttentionMaskStrides {
   std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t i) const { return b * batch + h * head + i * query; }
 };
 
-// Those of all masks of a node.
+// The layouts of all masks of a node.
 struct AttentionMaskLayout {
   AttentionMaskStrides mask, replacement, second_mask;
 
   AttentionMaskLayout() = default;
-  // Of the inputs of a node, where it has them.
+  // The layouts of the inputs with these indices, as far as the node has them.
   AttentionMaskLayout(const ops::NodeView& view, std::size_t mask, std::size_t replacement, std::size_t second_mask);
-  // For the scores of a query with the keys from `key` on.
+  // The rule for the scores of a query with the keys from `key` on.
   ScoreRule rule(const AttentionMasks& masks, std::int64_t batch, std::int64_t head, std::int64_t query,
                  std::int64_t key) const;
 };
@@ -83,12 +83,13 @@ struct AttentionMaskLayout {
 // Some queries of one head.
 struct AttentionTask {
   std::int64_t batch, head, begin, end;
-  std::int64_t keys;  // that any of them may look at
+  std::int64_t keys;  // that any of the queries may attend to
 };
 
 class AttentionPlan {
  public:
-  // Queries come in panels of so many rows; packed keys and values of a block are about as many elements.
+  // Queries are processed in panels of `panel_rows`; a block's packed keys and values have about `block_elements`
+  // elements.
   AttentionPlan(const ops::NodeView& view, std::int64_t panel_rows, std::int64_t block_elements);
 
   const ops::AttentionSizes& sizes() const { return sizes_; }
@@ -100,14 +101,14 @@ class AttentionPlan {
   std::int64_t tasks() const { return tasks_; }
   std::int64_t grain() const;  // of a loop over tasks
   ops::NanRows nan_rows() const { return nan_rows_; }
-  // Values of weight 0 are not looked at; if causal, those of later keys never are.
+  // Whether values of weight 0 are not read; if causal, values of later keys never are.
   bool skips_zeros() const { return causal_ || nan_rows_ == ops::NanRows::zeros_for_no_key; }
 
   static AttentionMasks masks(const KernelContext& context);
   AttentionTask task(const AttentionMasks& masks, std::int64_t index) const;
-  // Keys that query i may look at.
+  // The number of keys that query i may attend to.
   std::int64_t visible(const AttentionTask& task, std::int64_t i) const;
-  // For the scores of query i with the keys from `key` on.
+  // The rule for the scores of query i with the keys from `key` on.
   ScoreRule rule(const AttentionMasks& masks, const AttentionTask& task, std::int64_t key, std::int64_t i) const;
 
  private:
@@ -120,8 +121,7 @@ class AttentionPlan {
   AttentionMaskLayout masks_;
 };
 
-// The plan of a node, and where the rows of its operands lie: of keys and values, where those of the past are before
-// them.
+// The plan of a node, and the layout of its operands' rows; for keys and values, also of the past ones before them.
 struct AttentionLayout {
   AttentionPlan plan;
   const AttentionRows* rows;
@@ -131,15 +131,15 @@ struct AttentionLayout {
   const ops::AttentionSizes& sizes() const { return plan.sizes(); }
 };
 
-// At least `count` elements, kept for the next call.
+// Returns at least `count` elements, whose memory is kept for the next call.
 template <typename T>
 T* attention_room(std::vector<T>& vector, std::int64_t count) {
   if (vector.size() < static_cast<std::size_t>(count)) vector.resize(static_cast<std::size_t>(count));
   return vector.data();
 }
 
-// Columns of a right operand in the panels of an indirect product; word (k, column), of 32 bits, at data[k * k_stride +
-// column * column_stride].
+// Packs the columns of a right operand as panels of an indirect product; word (k, column), of 32 bits, is at data[k *
+// k_stride + column * column_stride].
 void pack_attention_panels(const float* data, std::int64_t k_stride, std::int64_t column_stride, std::int64_t k,
                            std::int64_t columns, std::int64_t panel, std::int64_t lanes, float* to);
 

@@ -20,7 +20,7 @@ using namespace rows;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// `keys` of them at once: their sums do not wait for one another.
+// Scores of `keys` keys at once, in independent sums.
 template <int keys>
 void some_scores(const float* query, const float* key, std::int64_t stride, std::int64_t size, float* scores) {
   const D d;
@@ -46,7 +46,7 @@ void scores(const float* query, const float* keys, std::int64_t stride, std::int
   for (; i < count; ++i) some_scores<1>(query, keys + i * stride, stride, size, to + i);
 }
 
-// Whole vectors, then what is left of one.
+// Processes whole vectors, then the remainder.
 template <class Rule>
 HWY_INLINE void apply(const Rule& rule, float* scores, std::int64_t count) {
   const D d;
@@ -134,7 +134,7 @@ void add_weighted(const float* weights, const float* values, std::int64_t stride
   hn::BlendedStore(sum, part, d, y + column);
 }
 
-// Sums of masks and products are rounded as in the forward pass: one multiplication, then sums.
+// Rounds masked products as the forward pass does: one multiplication, then additions.
 template <bool has_mask, bool has_more>
 void go_back_masked(const GradientRule& rule, float* products, float* gradients, std::int64_t count) {
   const D d;
@@ -154,7 +154,7 @@ void go_back_masked(const GradientRule& rule, float* products, float* gradients,
       }
     }
     V x = has_mask || has_more ? hn::Sub(score, largest) : hn::MulSub(s, scale, largest);
-    // The largest one may exceed itself by a rounding.
+    // Rounding may make the largest score exceed itself.
     x = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Zero(d), x);
     weight = hn::Mul(math::exp_of_nonpositive(d, x), inverse);
     const V gradient = hn::Mul(hn::Mul(weight, hn::Sub(g, mean)), scale);
@@ -215,7 +215,7 @@ void scale(const float* x, float factor, std::int64_t count, float* y) {
   hn::BlendedStore(hn::Mul(hn::MaskedLoad(part, d, x + i), by), part, d, y + i);
 }
 
-// 0 · x is NaN where x is no finite number.
+// 0 · x is NaN if x is not finite.
 struct SumOfNothing : Sum {
   HWY_INLINE V map(V x) const { return hn::Mul(x, hn::Zero(D())); }
 };

@@ -1,5 +1,5 @@
-// What attention/kernel_table.cpp lists: for each kernel file its functions, factories and reject rules, under the
-// file's stem.
+// The functions, factories and reject rules that attention/kernel_table.cpp lists, grouped by the stem of the file that
+// defines them.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// LabelEncoder and OneHotEncoder: what a key stands for is looked up in a table that is made with the kernel.
+// LabelEncoder and OneHotEncoder: keys are looked up in a table that is built with the kernel.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -12,10 +12,10 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kCategoryGrain = 4096;
 
-// Position of each key, the last of equal ones. NaN equals itself.
+// The position of each key, or the last position of equal keys. NaN equals itself.
 template <typename Key>
 class KeyTable {
  public:
@@ -26,7 +26,7 @@ class KeyTable {
       else no_number_ = position;
     }
   }
-  // -1 for what is no key.
+  // Returns the position of the key, or -1 if there is none.
   std::int64_t find(const Key& key) const {
     if (key != key) return no_number_;
     const auto found = positions_.find(key);
@@ -75,7 +75,7 @@ KernelPointer label_encoder_of(const ops::LabelTable& table) {
   }
 }
 
-// Elements of the type T, looked up as keys: floats cut to whole numbers.
+// Looks up elements of type T as keys: floats are truncated to integers.
 template <typename T, typename Key>
 class OneHotEncoder final : public Kernel {
  public:

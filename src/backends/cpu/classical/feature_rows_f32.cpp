@@ -17,7 +17,7 @@ namespace tessera::backends::cpu {
 
 enum class RowNorm { largest, magnitudes, squares };
 
-// One number for all columns, or one for each.
+// One number for all columns, or one per column.
 struct ColumnNumbers {
   const float* data;
   bool single;
@@ -39,7 +39,7 @@ void scale_row(const float* x, float* y, std::int64_t columns, ColumnNumbers off
   });
 }
 
-// What the row is divided by. NaN counts in sums and is passed over where the largest is sought.
+// The norm that divides a row. NaN counts in sums, and is ignored by the maximum.
 double norm_of(const float* x, std::int64_t columns, RowNorm norm) {
   using namespace wide;
   V value = hn::Zero(D());
@@ -84,10 +84,10 @@ namespace {
 HWY_EXPORT(normalise_rows);
 HWY_EXPORT(scale_rows);
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kFeatureGrain = 16384;
 
-// The columns of the last axis; a scalar has one.
+// The length of the last axis; 1 for a scalar.
 std::int64_t columns_of_rows(const Tensor& x) {
   return x.shape().empty() ? 1 : x.shape().back();
 }

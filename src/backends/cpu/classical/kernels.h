@@ -1,6 +1,6 @@
-// What classical/kernel_table.cpp lists: for each kernel file its functions, factories and reject rules, under the
-// file's stem. Classical models compute in double, as the reference does: their labels depend on which of two scores is
-// larger, and a row costs little beside what calls it.
+// The functions, factories and reject rules that classical/kernel_table.cpp lists, grouped by the stem of the file that
+// defines them. Classical models compute in double, as the reference does: their labels depend on which of two scores
+// is larger, and computing a row costs little beside calling the kernel.
 #pragma once
 
 #include <memory>

@@ -21,7 +21,7 @@ class LabelWriter {
       number_labels_ = labels.mutable_data<std::int64_t>();
     }
   }
-  // Rows may be set by several threads at once.
+  // Sets the label of a row. Several threads may set different rows at once.
   void set(std::int64_t row, std::size_t winner) const {
     if (texts_ != nullptr) text_labels_[row] = (*texts_)[winner];
     else if (numbers_ != nullptr) number_labels_[row] = (*numbers_)[winner];

@@ -21,7 +21,8 @@
 #define TESSERA_BACKENDS_CPU_LINEAR_MODEL
 namespace tessera::backends::cpu {
 
-// The first of the largest, as std::max_element finds it, but without branches: which class wins is hard to predict.
+// The index of the first of the largest scores, as std::max_element finds it, but without branches: which class wins is
+// hard to predict.
 inline std::size_t first_largest(const float* scores, std::int64_t count) {
   std::size_t best = 0;
   float largest = scores[0];
@@ -35,10 +36,10 @@ inline std::size_t first_largest(const float* scores, std::int64_t count) {
 
 struct LinearModel {
   const float* coefficients;  // [classes, features]
-  const float* intercepts;    // one a class, or null
+  const float* intercepts;    // one per class, or null
   std::int64_t classes, features;
-  // The coefficients as [features, padded] and the intercepts as [padded], with zeros behind the last class; null where
-  // there is one class alone.
+  // The coefficients as [features, padded] and the intercepts as [padded], with zeros behind the last class; null if
+  // there is only one class.
   const double* by_feature = nullptr;
   const double* padded_intercepts = nullptr;
   std::int64_t padded = 0;
@@ -54,8 +55,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using wide::V;
 
-// Scores of so many rows for so many classes from `first` on. A score's sum does not depend on how many are computed
-// at once.
+// Scores of kRows rows for kClasses classes, from `first` on. A score does not depend on how many are computed at once.
 template <int kRows, int kClasses>
 HWY_INLINE void score_tile(const LinearModel& model, const float* x, std::int64_t first, float* y) {
   const float* w = model.coefficients + first * model.features;
@@ -93,10 +93,10 @@ void score_classes(const LinearModel& model, const float* x, float* y) {
   for (; first < model.classes; ++first) score_tile<kRows, 1>(model, x, first, y);
 }
 
-// Scores of so many rows with a class a lane, which leaves no sums over lanes to do.
+// Scores of kRows rows with one class per lane, which needs no sums across lanes.
 template <int kRows>
 void score_in_lanes(const LinearModel& model, const float* x, float* y) {
-  constexpr std::int64_t kBlock = 64;  // features, widened before they are multiplied
+  constexpr std::int64_t kBlock = 64;  // features that are widened before they are multiplied
   const std::int64_t lanes = wide::lane_count();
   for (std::int64_t c = 0; c < model.classes; c += lanes) {
     V sums[kRows];
@@ -172,15 +172,15 @@ HWY_EXPORT(linear_scores);
 HWY_EXPORT(logistic_scores);
 HWY_EXPORT(softmax_scores);
 
-// Multiplications a chunk, which take longer than it takes to wake a thread.
+// Multiplications per chunk: more time than waking a thread takes.
 constexpr std::int64_t kLinearGrain = 128 * 1024;
 
-// Multiples that classes are padded to: those of the lanes of any instruction set.
+// The number of classes is padded to a multiple of this: a multiple of the lanes of any instruction set.
 constexpr std::int64_t kPaddedClasses = 8;
-// Coefficients that are copied in another order, at most.
+// The most coefficients that are copied in another order.
 constexpr std::int64_t kMostCopied = std::int64_t{1} << 20;
 
-// The coefficients of a node, by class as they are and, where it has several, by feature.
+// The coefficients of a node, by class as stored and, if it has several classes, by feature.
 class LinearCoefficients {
  public:
   LinearCoefficients(const ops::AttributeReader& reader, std::int64_t classes, std::int64_t features)
@@ -231,7 +231,7 @@ void transform_rows(float* y, std::int64_t rows, std::int64_t classes, ops::Post
   }
 }
 
-// Scores of two classes from the one that was computed, as host::scores_of_pair gives them.
+// Scores of two classes from the one that was computed, by host::scores_of_pair.
 void write_pairs(const float* scores, std::int64_t rows, float* z, ops::PostTransform transform) {
   const bool logistic = transform == ops::PostTransform::logistic;
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -241,7 +241,7 @@ void write_pairs(const float* scores, std::int64_t rows, float* z, ops::PostTran
   if (logistic) HWY_DYNAMIC_DISPATCH(logistic_scores)(z, 2 * rows);
 }
 
-// Rows of the input, and chunks of them: body(first, rows).
+// Calls body(first, rows) for chunks of the input's rows.
 template <typename Body>
 void for_rows_of_model(const KernelContext& context, const LinearModel& model, const Body& body) {
   const Shape& shape = context.input(0).shape();

@@ -1,4 +1,5 @@
-// Squared distances of float32 rows, summed as they are: |a|² + |b|² - 2 a·b would lose what two near rows differ by.
+// Squared distances of float32 rows, summed directly: |a|² + |b|² - 2 a·b would cancel for rows that are near each
+// other.
 #include <algorithm>
 
 #include "backends/cpu/classical/kernels.h"
@@ -14,9 +15,9 @@
 #define TESSERA_BACKENDS_CPU_SQUARED_DISTANCES
 namespace tessera::backends::cpu {
 
-// Rows of B are packed in panels of so many, [panel][feature][row], with zeros behind the last.
+// Rows per panel of B; panels are [panel][feature][row], with zeros behind the last row.
 inline constexpr std::int64_t kDistancePanel = 32;
-// Rows of A that share what is loaded of a panel.
+// Rows of A that share the loads of a panel.
 inline constexpr std::int64_t kDistanceRows = 8;
 
 }  // namespace tessera::backends::cpu
@@ -74,7 +75,7 @@ HWY_INLINE void distance_tile(const float* a, std::int64_t features, const float
 
 }  // namespace
 
-// Of `rows` rows of A and `count` rows of B, whose panels are given.
+// Distances of `rows` rows of A and `count` rows of B, given as panels.
 void distances_of_rows(const float* a, std::int64_t rows, std::int64_t features, const float* panels,
                        std::int64_t count, float* y, std::int64_t stride) {
   for (std::int64_t first = 0; first < count; first += kDistancePanel) {
@@ -97,9 +98,9 @@ namespace {
 
 HWY_EXPORT(distances_of_rows);
 
-// Rows of B a task.
+// Rows of B per task.
 constexpr std::int64_t kDistanceColumns = 16 * kDistancePanel;
-// Subtractions a chunk.
+// Subtractions per chunk.
 constexpr std::int64_t kDistanceGrain = 512 * 1024;
 
 void pack_panels(const float* b, std::int64_t rows, std::int64_t features, float* to) {
@@ -152,7 +153,7 @@ class SquaredDistances final : public Kernel {
   }
 
   std::int64_t rows_, columns_, features_;
-  std::shared_ptr<const PackedWeights> packed_;  // null: B is no constant, and packed by each run
+  std::shared_ptr<const PackedWeights> packed_;  // null: B is not constant, and each run packs it
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// Multiplications a chunk.
+// Multiplications per chunk.
 constexpr std::int64_t kVectorGrain = 512 * 1024;
 
 const std::vector<float>& reals_or_none(const ops::AttributeReader& reader, std::string_view name) {
@@ -18,14 +18,14 @@ const std::vector<float>& reals_or_none(const ops::AttributeReader& reader, std:
   return reader.has_attribute(name) ? reader.reals(name) : none;
 }
 
-// Those of a regressor: all vectors add to one score.
+// The segments of a regressor: all vectors add to one score.
 std::vector<VectorSegment> regressor_segments(const ops::NodeView&, const ops::SvmPlan& plan,
                                               const float* coefficients) {
   return {{0, plan.vectors, coefficients, 0}};
 }
 
-// Those of a classifier. Row r of the coefficients holds those of class i for its pair with class r, or with class r +
-// 1 where r is at least i.
+// The segments of a classifier. Row r of the coefficients holds those of class i for its pair with class r, or with
+// class r + 1 if r >= i.
 std::vector<VectorSegment> classifier_segments(const ops::NodeView& view, const ops::SvmPlan& plan,
                                                const float* coefficients) {
   std::vector<VectorSegment> segments;
@@ -57,11 +57,11 @@ class VectorMachine : public Kernel {
         vectors_(plan_, reals_or_none(view, "support_vectors"), view.input(0).shape.back(),
                  segments_of(view, plan_, coefficients_.data()), static_cast<std::int64_t>(rho_.size())) {}
 
-  // Calls body(first row, scores of a row after the other, rows) for chunks of rows.
+  // Calls body(first row, scores row by row, rows) for chunks of rows.
   template <typename Body>
   void for_scores(const KernelContext& context, const Body& body) const {
     const float* x = context.input(0).data<float>();
-    // A few whole tiles of rows.
+    // Rows per chunk: a few whole tiles.
     const std::int64_t grain = std::max<std::int64_t>(1, kVectorGrain / (vectors_.cost() + 64) / 8) * 8;
     context.parallel_for(rows_, grain, [&](std::int64_t begin, std::int64_t end) {
       std::vector<double> scores;
@@ -126,7 +126,7 @@ class VectorClassifier final : public VectorMachine {
  private:
   std::int64_t pairs() const { return static_cast<std::int64_t>(rho_.size()); }
 
-  // The class with most votes, the first of those that tie.
+  // The class with the most votes, or the first of those that tie.
   std::size_t winner(const std::vector<double>& scores) const {
     const auto classes = static_cast<std::size_t>(plan_.classes);
     std::vector<std::int64_t> votes(classes, 0);

@@ -14,10 +14,10 @@
 #define TESSERA_BACKENDS_CPU_SUPPORT_VECTORS
 namespace tessera::backends::cpu {
 
-// Kernel values of a block of vectors are computed before their coefficients are multiplied: they stay in the cache.
+// Vectors per block: the kernel values of a block stay in the cache until they are multiplied by coefficients.
 inline constexpr std::int64_t kVectorBlock = 16 * kVectorPanel;
 
-// Rows of a tile on any instruction set.
+// The most rows of a tile on any instruction set.
 inline constexpr std::int64_t kMostTileRows = 8;
 
 struct VectorBlocks {
@@ -37,7 +37,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using wide::V;
 using Kind = ops::SvmPlan::Kernel;
 
-// Rows of a tile whose sums fit the registers beside what they are computed from.
+// Rows of a tile, such that its sums fit the registers beside their operands.
 #if HWY_TARGET == HWY_AVX3
 constexpr int kTileRows = 8;
 #else
@@ -82,12 +82,12 @@ HWY_INLINE void apply_kernel(const ops::SvmPlan& plan, double* values) {
   }
 }
 
-// Values of so many rows, x[feature][row], for the vectors of one panel.
+// Kernel values of kRows rows, x[feature][row], for the vectors of one panel.
 template <int kRows, bool kDistance>
 HWY_INLINE void panel_values(const double* x, const float* panel, std::int64_t features, const ops::SvmPlan& plan,
                              double* values) {
   constexpr int kVectors = static_cast<int>(kVectorPanel / hn::MaxLanes(wide::D()));
-  // With few lanes a part of the panel at a time.
+  // With few lanes takes a part of the panel at a time.
   constexpr int kAtOnce = kVectors < 4 ? kVectors : 4;
   const std::int64_t lanes = wide::lane_count();
   for (std::int64_t part = 0; part < kVectorPanel; part += kAtOnce * lanes) {
@@ -165,7 +165,7 @@ void add_tile(const VectorBlocks& blocks, const double* x, const std::vector<Vec
 
 }  // namespace
 
-// `work` holds as many numbers as a tile of rows, which has at most kMostTileRows.
+// `work` holds as many numbers as a tile of rows, of which there are at most kMostTileRows.
 void add_vector_scores(const VectorBlocks& blocks, const float* x, std::int64_t rows,
                        const std::vector<VectorSegment>& segments, double* scores, std::int64_t scores_a_row,
                        double* work) {

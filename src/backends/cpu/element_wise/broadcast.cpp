@@ -7,7 +7,7 @@ namespace tessera::backends::cpu {
 Broadcast::Broadcast(const Shape& output, std::span<const Shape* const> operands) : operands_(operands.size()) {
   if (element_count(output) == 0) return;
   std::vector<Axis> axes;  // innermost first
-  Strides next{};          // stride of the operand's next axis, if it does not repeat there
+  Strides next{};          // stride of the operand's next axis, if it is not broadcast there
   next.fill(1);
   for (std::size_t i = 0; i < output.size(); ++i) {
     Axis axis{output[output.size() - 1 - i], {}};

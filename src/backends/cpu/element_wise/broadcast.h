@@ -1,4 +1,4 @@
-// Walking a few operands that broadcast to one dense output, line by line.
+// Iterates over operands that broadcast to one dense output, line by line.
 #pragma once
 
 #include <algorithm>
@@ -14,39 +14,39 @@
 
 namespace tessera::backends::cpu {
 
-// The geometry of a broadcast: axes that all operands walk alike are merged, so that equal shapes become one line.
-// Immutable; may be walked by several threads.
+// The geometry of a broadcast. Axes along which all operands have matching strides are merged, so that equal shapes
+// become one line. Immutable; several threads may use it at once.
 class Broadcast {
  public:
   static constexpr std::size_t kMaxOperands = 8;
 
-  // `output` must be what the operands broadcast to.
+  // `output` must be the shape that the operands broadcast to.
   Broadcast(const Shape& output, std::span<const Shape* const> operands);
   Broadcast(const Shape& output, std::initializer_list<const Shape*> operands)
       : Broadcast(output, std::span(operands.begin(), operands.size())) {}
 
-  // 1 when the operand advances along a line, 0 when it repeats one element.
+  // 1 if the operand advances along a line, 0 if it repeats one element.
   std::int64_t line_stride(std::size_t operand) const { return line_strides_[operand]; }
 
-  // Elements of a line.
+  // The number of elements of a line.
   std::int64_t line_length() const { return line_count_; }
 
-  // Whether lines lie behind one another in each operand that advances along them, or are the same one.
+  // Whether, in each operand that advances along lines, lines are contiguous or all the same.
   bool lines_repeat() const;
-  // Of such: whether they are the same one.
+  // Whether all lines of the operand are the same; requires lines_repeat().
   bool repeats_line(std::size_t operand) const {
     return line_strides_[operand] != 0 && outer_.back().strides[operand] == 0;
   }
   std::int64_t lines() const { return outer_count_; }
 
-  // Calls line(offsets of the operands, offset of the output, count) for pieces that cover the output, in elements, on
-  // the threads of the run. `grain`: elements worth a thread.
+  // Calls line(offsets of the operands, offset of the output, count), in elements, for pieces that cover the output, on
+  // the threads of the run. `grain`: elements per chunk.
   template <typename Line>
   void walk(const KernelContext& context, std::int64_t grain, const Line& line) const;
 
-  // Where lines repeat and are short, `together` of them at a time: an operand that is the same for all is there as
-  // often as they are. Calls line(pointers to the operands, offset of the output, count). `operands` and their
-  // `element_bytes` are as many as the constructor was given.
+  // For short lines that repeat: processes `together` of them at a time; an operand whose lines are all the same is
+  // copied that many times. Calls line(pointers to the operands, offset of the output, count). `operands` and
+  // `element_bytes` have one entry per operand of the constructor.
   template <typename Line>
   void walk_together(const KernelContext& context, std::int64_t grain, std::int64_t together,
                      std::span<const std::byte* const> operands, std::span<const std::int64_t> element_bytes,
@@ -82,7 +82,7 @@ void Broadcast::walk(const KernelContext& context, std::int64_t grain, const Lin
     });
     return;
   }
-  // Long lines are cut into equal blocks; short ones are taken together.
+  // Long lines are cut into equal blocks; short ones are processed together.
   const std::int64_t blocks = (line_count_ + grain - 1) / grain;
   const std::int64_t block = (line_count_ + blocks - 1) / blocks;
   const std::int64_t items_a_chunk = std::max<std::int64_t>(1, grain / block);
@@ -90,7 +90,7 @@ void Broadcast::walk(const KernelContext& context, std::int64_t grain, const Lin
     Position position;
     seek(position, begin / blocks);
     if (blocks == 1) {
-      // Whole lines: those of the last axis in a row, without the bookkeeping of the others.
+      // Takes whole lines along the last axis in a row, without updating the indices of the other axes.
       const Axis& axis = outer_.back();
       std::int64_t& index = position.index[outer_.size() - 1];
       for (std::int64_t item = begin; item < end;) {

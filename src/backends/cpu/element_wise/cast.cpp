@@ -1,5 +1,5 @@
-// Conversions between the element types that models use; the rules are those of the reference: floats are truncated to
-// 64-bit integers, saturating, and narrower integers keep the low bits; bool is value != 0.
+// Conversions between the element types that models use, by the rules of the reference: floats are truncated to 64-bit
+// integers, saturating, and narrower integers keep the low bits; bool is value != 0.
 #include "backends/cpu/element_wise/cast.h"
 
 #include <algorithm>
@@ -27,10 +27,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <typename T>
 constexpr bool is_half = std::is_same_v<T, f16_t> || std::is_same_v<T, bf16_t>;
 
-// Numbers that pass through float on their way to or from halves, at a time.
+// Elements at a time that are converted through float32 from or to float16 and bfloat16.
 constexpr std::int64_t kThroughFloat = 256;
 
-// Truncated to 64 bits, saturating, of which narrower integers keep the low ones; u64 saturates at its own largest.
+// Truncates to 64 bits, saturating, of which narrower integers keep the low bits; u64 saturates at its own maximum.
 template <typename To>
 HWY_INLINE To truncated(double value) {
   if (std::isnan(value)) return 0;
@@ -43,8 +43,8 @@ HWY_INLINE To truncated(double value) {
   return static_cast<To>(static_cast<std::int64_t>(value));
 }
 
-// A float that rounds to a half as the double does: it keeps in its last bit whether anything was lost. Enough for
-// formats of two digits less and more.
+// A float that rounds to float16 or bfloat16 as the double does: its last bit records whether anything was lost
+// (rounding to odd). Correct for formats with at least two digits fewer.
 HWY_INLINE float rounded_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   const auto back = static_cast<double>(nearest);
@@ -88,7 +88,7 @@ HWY_INLINE void convert_each(const From* x, To* y, std::int64_t count) {
   for (; i < count; ++i) How::convert(x[i], y[i]);
 }
 
-// Returns whether kTogether floats fit in 32 bits.
+// Whether kTogether floats fit in 32 bits.
 template <typename From>
 HWY_INLINE bool fit_in_32_bits(const From* x) {
   using Mask = std::conditional_t<sizeof(From) == 4, std::int32_t, std::int64_t>;
@@ -173,7 +173,7 @@ void convert_line(const void* x_data, void* y_data, std::int64_t count) {
   }
 }
 
-// Calls body with a value of the element type; does nothing for other types than these.
+// Calls body with a value of the element type; does nothing for types that this kernel does not convert.
 template <typename Body>
 void with_castable(DType type, const Body& body) {
   switch (type) {
@@ -226,7 +226,7 @@ namespace {
 
 HWY_EXPORT(cast_line_of);
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kGrain = 32768;
 
 class CastKernel final : public Kernel {

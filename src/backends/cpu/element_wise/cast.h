@@ -1,4 +1,4 @@
-// Lines of conversions between element types, for kernels that convert among other things.
+// Conversions of lines between element types, for kernels that include conversions.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace tessera::backends::cpu {
 
 using CastLine = void (*)(const void* x, void* y, std::int64_t count);
-// Null for types that the kernel of Cast does not convert.
+// Returns the conversion, or null for types that the kernel of Cast does not convert.
 CastLine cast_line(DType from, DType to);
 
 }  // namespace tessera::backends::cpu

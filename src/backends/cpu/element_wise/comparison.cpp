@@ -19,7 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// Each with the comparison of two numbers and of two vectors.
+// Each functor compares two numbers, and two vectors.
 struct Equal : std::equal_to<> {
   static HWY_INLINE hn::Mask<D> of(V x, V y) { return hn::Eq(x, y); }
 };
@@ -36,7 +36,7 @@ struct LessOrEqual : std::less_equal<> {
   static HWY_INLINE hn::Mask<D> of(V x, V y) { return hn::Le(x, y); }
 };
 
-// Ones and zeros as bytes.
+// Stores a mask as bytes 1 and 0.
 HWY_INLINE void store(hn::Mask<D> mask, std::uint8_t* z) {
 #if HWY_TARGET == HWY_SCALAR
   *z = hn::CountTrue(D(), mask) != 0;
@@ -53,7 +53,7 @@ void line(const void* x_data, const void* y_data, void* z_data, std::int64_t cou
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto *x = static_cast<const float*>(x_data), *y = static_cast<const float*>(y_data);
   auto* z = static_cast<std::uint8_t*>(z_data);
-  const float x_first = *x, y_first = *y;  // read before z is written, which may be the memory of either
+  const float x_first = *x, y_first = *y;  // read before z, which may be the memory of either, is written
   const V x_fixed = hn::Set(d, x_first), y_fixed = hn::Set(d, y_first);
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes)

@@ -1,4 +1,4 @@
-// Lines of comparisons and of logic, for kernels that hold more than one of them. Bools are bytes of 0 and 1.
+// Lines of comparisons and of logic, for kernels that apply several operators. Bools are bytes 0 and 1.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,8 @@
 
 namespace tessera::backends::cpu {
 
-// z may be the memory of an operand.
-// The line of Equal, Greater, GreaterOrEqual, Less or LessOrEqual on f32, or of And, Or or Xor on bools; it gives
-// bools.
+// Returns the line of Equal, Greater, GreaterOrEqual, Less or LessOrEqual on float32, or of And, Or or Xor on bools;
+// its results are bools. z may be the memory of an operand.
 BinaryLine f32_comparison_line(std::string_view op, bool x_moves, bool y_moves);
 BinaryLine logic_line(std::string_view op, bool x_moves, bool y_moves);
 

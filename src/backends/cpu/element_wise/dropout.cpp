@@ -1,5 +1,5 @@
-// Dropout of float32. The random number of an element depends on its position alone, so that any thread can draw it;
-// they are the numbers that base::Philox gives one after the other.
+// Dropout of float32. The random number of an element depends only on its position, so that any thread can draw it; the
+// numbers are those that base::Philox gives in sequence.
 #include "backends/cpu/element_wise/dropout.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The 53 random bits of the first and of the second number of blocks [first, first + kDropoutBlocks).
+// Draws 53 random bits for the first and the second number of each of the blocks [first, first + kDropoutBlocks).
 void draw_blocks(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, std::uint64_t* evens,
                  std::uint64_t* odds) {
 #if HWY_TARGET == HWY_SCALAR
@@ -44,7 +44,7 @@ void draw_blocks(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, 
     odds[i] = ((std::uint64_t{block[2]} << 32) | block[3]) >> 11;
   }
 #else
-  // A block is a lane of 64 bits; the words of its counter are the lower halves of four vectors.
+  // A block is one 64-bit lane; the words of its counter are the lower halves of four vectors.
   const hn::ScalableTag<std::uint64_t> d;
   const hn::Repartition<std::uint32_t, decltype(d)> words;
   const auto multiply = [&](auto word, std::uint64_t factor) HWY_ATTR {
@@ -86,14 +86,14 @@ constexpr std::int64_t kGroupsAChunk = 64;
 
 struct Dropped {
   const float* x;
-  float* y;    // null: only the mask is wanted
-  bool* mask;  // null: only the data are wanted
+  float* y;    // null: not wanted
+  bool* mask;  // null: not wanted
   std::int64_t count;
-  std::uint64_t least;  // of the 53 random bits of an element that is kept
+  std::uint64_t least;  // the least 53 random bits for which an element is kept
   float divisor;
 };
 
-// Elements of one group.
+// Applies dropout to the elements of one group.
 void drop_group(const Dropped& given, std::int64_t group, const std::uint64_t* evens, const std::uint64_t* odds) {
   const std::int64_t begin = group * kGroup, end = std::min(given.count, begin + kGroup);
   for (std::int64_t i = begin; i < end; ++i) {

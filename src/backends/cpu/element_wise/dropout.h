@@ -1,4 +1,4 @@
-// The factors of Dropout for kernels that drop elements of what they never store.
+// The factors of Dropout, for kernels that apply it to values that they never store.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace tessera::backends::cpu {
 
-// factors[i] = 1 / (1 - ratio) where Dropout with these numbers keeps element first + i, else 0.
+// factors[i] = 1 / (1 - ratio) if Dropout with these random numbers keeps element first + i, else 0.
 void dropout_factors(const base::Philox& random, double ratio, std::int64_t first, std::int64_t count, float* factors);
 
 }  // namespace tessera::backends::cpu

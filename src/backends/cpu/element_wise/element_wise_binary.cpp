@@ -24,7 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// The larger or smaller of two; NaN wins over numbers.
+// The larger or smaller of two numbers; NaN if either is NaN.
 V with_nan(V x, V y, V chosen) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(hn::IsNaN(y), y, chosen));
 }
@@ -49,7 +49,7 @@ bool has_exact_reciprocal(float y) {
 template <Arithmetic kind, bool x_moves, bool y_moves>
 void line(const void* x_data, const void* y_data, void* z_data, std::int64_t count) {
   if constexpr (kind == Arithmetic::div && !y_moves) {
-    // Division takes as long as ten multiplications and more.
+    // Division takes ten times as long as multiplication, or longer.
     if (const float divisor = *static_cast<const float*>(y_data); has_exact_reciprocal(divisor)) {
       const float reciprocal = 1 / divisor;
       return line<Arithmetic::mul, x_moves, false>(x_data, &reciprocal, z_data, count);
@@ -112,9 +112,9 @@ namespace {
 
 HWY_EXPORT(f32_line);
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kGrain = 32768;
-constexpr std::int64_t kShortLine = 1024;  // elements: what a call costs would show
+constexpr std::int64_t kShortLine = 1024;  // elements; with shorter lines the cost of calls shows
 
 struct ArithmeticName {
   std::string_view op;
@@ -154,7 +154,7 @@ BinaryLine line_of(Arithmetic kind, DType type, bool x_moves, bool y_moves) {
   return HWY_DYNAMIC_DISPATCH(f32_line)(kind, x_moves, y_moves);
 }
 
-// Three and more operands of Sum, Max and Min, all of the output's shape: folded into the output one after the other.
+// Sum, Max and Min of three or more operands, all of the output's shape: folded into the output one after the other.
 class FoldKernel final : public Kernel {
  public:
   FoldKernel(const ops::NodeView& view) : line_(line_of(kind_of(view), view.input(0).dtype, true, true)) {}

@@ -1,7 +1,7 @@
 // Chains and small graphs of element-wise operators in one pass over their operands: a block of elements that stays in
-// the first cache goes through every step before the next block is read. Each step is the line of the operator's own
-// kernel, so results are the same bits. What maps one byte to another, however many steps it takes, is looked up in a
-// table of 256.
+// the first-level cache goes through every step before the next block is read. Each step calls the line of the
+// operator's own kernel, so results are equal bit for bit. A sequence of steps from one byte to another is replaced by
+// a look-up in a table of 256 entries, however long it is.
 #include "ops/element_wise/element_wise_program.h"
 
 #include <algorithm>
@@ -26,11 +26,10 @@ using Kind = ops::ElementWiseKind;
 
 constexpr std::int64_t kBlock = 1024;
 constexpr std::size_t kMostRegisters = 8;  // with blocks of floats: 32 KiB
-// Element operations that are worth a thread.
+// Operations on elements per chunk, and the limits of elements per chunk.
 constexpr std::int64_t kGrainOperations = 1 << 17, kMostGrain = 1 << 15, kLeastGrain = 1 << 11;
 
-// Where many lines are shorter than that and cannot be run several at a time, starting each costs more than its
-// elements.
+// With many shorter lines that cannot be run several at a time, starting each would cost more than its elements.
 constexpr std::int64_t kShortLine = 16, kManyElements = 1 << 14;
 
 class Program {
@@ -47,13 +46,13 @@ class Program {
     }
   }
 
-  // Of one element.
+  // The operations per element.
   std::int64_t operations() const {
     return std::accumulate(stages_.list.begin(), stages_.list.end(), std::int64_t{0},
                            [](std::int64_t sum, const ProgramStage& stage) { return sum + stage.operations(); });
   }
 
-  // `count` elements of a line.
+  // Computes `count` elements of a line.
   void run(std::span<const std::byte* const> inputs, std::byte* output, std::int64_t count) const {
     alignas(64) float registers[kMostRegisters][kBlock];
     std::array<const std::byte*, kMostValues> values;
@@ -89,7 +88,7 @@ class Program {
     return moves_[static_cast<std::size_t>(stage.step.operands[operand])];
   }
 
-  // Of a stage whose operands are known to move or not.
+  // The line of a stage, depending on which of its operands advance.
   Line line_of(const ProgramStage& stage) const {
     const std::string_view name = stage.step.form->name;
     Line line;
@@ -180,7 +179,7 @@ std::shared_ptr<const ByteTable> tabulate(const ProgramStages& part) {
   return std::make_shared<const ByteTable>(results);
 }
 
-// Each byte that depends on one other byte alone comes from a table; of the bytes that it depends on so, the earliest.
+// Replaces each byte that depends on only one other byte by a table; of several such bytes, uses the earliest.
 ProgramStages with_tables(ProgramStages stages) {
   for (std::size_t i = stages.list.size(); i-- > 0;) {
     if (!stages.list[i].quantises()) continue;
@@ -193,7 +192,7 @@ ProgramStages with_tables(ProgramStages stages) {
       break;
     }
   }
-  // What only tables needed is gone.
+  // Removes the stages that only tables needed.
   std::vector<bool> needed(stages.list.size());
   std::vector<std::size_t> list;
   needed.back() = true;
@@ -255,7 +254,7 @@ class ElementWise final : public Kernel {
   static Program program_of(const ops::NodeView& view, const Broadcast& broadcast) {
     std::vector<bool> moves;
     for (std::size_t i = 0; i < view.input_count(); ++i) moves.push_back(broadcast.line_stride(i) != 0);
-    // A table reads a byte later than the steps in its place did, and may so keep one value more.
+    // A table reads its byte later than the steps that it replaces did, and so may keep one more value alive.
     ProgramStages plain = stages_of(view), tabulated = with_tables(plain);
     return {place_registers(tabulated).count > kMostRegisters ? std::move(plain) : std::move(tabulated), moves};
   }

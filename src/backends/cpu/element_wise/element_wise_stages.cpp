@@ -74,7 +74,7 @@ ProgramRegisters place_registers(const ProgramStages& stages) {
   };
   for (std::size_t i = 0; i < stages.list.size(); ++i) {
     if (stages.list[i].is_constant()) continue;
-    // What grows must not be written over what it is read from.
+    // A result that is wider than its operand must not be written over it.
     bool grows = false;
     for (std::size_t k = 0; k < stages.list[i].operand_count(); ++k)
       grows = grows || stages.bytes(stages.list[i].step.operands[k]) < stages.bytes(stages.value_of(i));

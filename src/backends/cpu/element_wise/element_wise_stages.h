@@ -1,5 +1,5 @@
-// The steps of an element-wise program (ops/element_wise/element_wise_program.h) as its kernel runs them: steps of the
-// program, some of which a table stands for, and where their results lie.
+// The stages of an element-wise program (ops/element_wise/element_wise_program.h) as its kernel runs them: steps of the
+// program or tables that replace them, and the registers of their results.
 #pragma once
 
 #include <array>
@@ -16,19 +16,19 @@ namespace tessera::backends::cpu {
 
 using ByteTable = std::array<std::uint8_t, 256>;
 
-// An operator's step, or a table in its place.
+// A step of the program, or a table that replaces steps.
 struct ProgramStage {
   ops::ElementWiseStep step;
   std::shared_ptr<const ByteTable> table;
 
   std::size_t operand_count() const { return table != nullptr ? 1 : step.operand_count(); }
   bool is_constant() const { return table == nullptr && step.form->kind == ops::ElementWiseKind::constant; }
-  // A table stands for what ends so.
+  // Whether the stage ends in bytes, so that a table may replace the steps up to it.
   bool quantises() const { return step.form->kind == ops::ElementWiseKind::quantise; }
   int operations() const { return table != nullptr ? 1 : step.form->operations; }
 };
 
-// Values are numbered as in ops/element_wise/element_wise_program.h.
+// The stages of a program. Values are numbered as in ops/element_wise/element_wise_program.h.
 struct ProgramStages {
   std::vector<DType> inputs;
   std::vector<ProgramStage> list;
@@ -45,7 +45,7 @@ struct ProgramStages {
   std::int64_t value_of(std::size_t stage) const { return static_cast<std::int64_t>(inputs.size() + stage); }
 };
 
-// Where results lie: in a register, each a block of floats; the last in the output.
+// The places of results: registers, each a block of floats; the last result is in the output.
 struct ProgramRegisters {
   std::vector<std::size_t> of;  // by stage
   std::size_t count = 0;
@@ -53,12 +53,12 @@ struct ProgramRegisters {
 
 ProgramStages stages_of(const ops::NodeView& view);
 
-// The stages that `value` needs when `source` is given, in order; nothing when they need another input, or not
+// Returns the stages that compute `value` from `source`, in order; nothing if they need another input, or do not need
 // `source`.
 std::optional<std::vector<std::size_t>> stages_between(const ProgramStages& stages, std::int64_t source,
                                                        std::int64_t value);
 
-// The stages of a list alone, with the values of `inputs` as inputs.
+// A part of the stages as a program of its own, with the values `inputs` as its inputs.
 ProgramStages part_of(const ProgramStages& stages, std::span<const std::int64_t> inputs,
                       std::span<const std::size_t> list);
 

@@ -1,4 +1,4 @@
-// y = f(x), one float at a time; x and y may be the same memory.
+// y = f(x) for float32, element by element; x and y may be the same memory.
 #include "backends/cpu/element_wise/element_wise_unary.h"
 
 #include <cmath>
@@ -165,7 +165,7 @@ namespace {
 
 HWY_EXPORT(unary_function);
 
-// Elements a chunk: enough work to be worth waking a thread, little enough to share among many.
+// Elements per chunk: enough work to be worth waking a thread, few enough to share among many.
 constexpr std::int64_t kCheapGrain = 32768, kGrain = 8192, kSlowGrain = 2048;
 
 class UnaryKernel : public Kernel {
@@ -190,7 +190,7 @@ class UnaryKernel : public Kernel {
   std::int64_t grain_;
 };
 
-// Bounds are inputs, and may be computed by the model.
+// A kernel of Clip: its bounds are inputs, and may be computed by the model.
 class ClipKernel final : public UnaryKernel {
  public:
   ClipKernel() : UnaryKernel(HWY_DYNAMIC_DISPATCH(unary_function)(Unary::clip), {}, kCheapGrain) {}
@@ -214,11 +214,11 @@ KernelPointer make_element_wise_unary(const ops::NodeView& view, WeightStore& we
 KernelPointer make_clip(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_gelu(const ops::NodeView& view, WeightStore& weights);
 
-// The one table of functions of one operand: of the operators, and of the activations that kernels of other operators
-// apply (row_activation).
+// The table of functions of one operand: operators, and activations that kernels of other operators apply
+// (row_activation).
 struct UnaryLine {
   std::string_view op;
-  std::string_view kernel = {};  // name of the operator's entry; none: an activation alone
+  std::string_view kernel = {};  // name of the operator's entry; empty: only an activation
   Unary kind;
   std::int64_t grain;
   std::string_view a = {}, b = {};  // attributes that hold the parameters
@@ -275,7 +275,7 @@ constexpr UnaryLine kUnaryLines[] = {
      .a = "alpha"},
 };
 
-// The C library's functions are accurate; most of these operators are too rare to need more.
+// Applies functions of the C library, which are accurate; most of these operators are too rare to need more speed.
 template <float (*function)(float)>
 void scalar_map(const float* x, float* y, std::int64_t count, UnaryParameters) {
   for (std::int64_t i = 0; i < count; ++i) y[i] = function(x[i]);

@@ -1,4 +1,4 @@
-// Functions of one float on rows of them, for kernels that end with an activation.
+// Functions of one float applied to rows, for kernels that end with an activation.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace tessera::backends::cpu {
 
-// The two numbers that a function may need: alpha and beta (or gamma), or the bounds of Clip.
+// The two parameters that a function may have: alpha and beta (or gamma), or the bounds of Clip.
 struct UnaryParameters {
   float a = 0, b = 0;
 };
 // x and y may be the same memory.
 using UnaryFunction = void (*)(const float* x, float* y, std::int64_t count, UnaryParameters parameters);
 
-// What an activation is to a product, which can apply some of them before it stores its sums.
+// The forms in which a matrix product can apply an activation.
 enum class FusedForm : std::uint8_t {
-  function,    // of rows that were just written
-  above_zero,  // a bound: at least 0
+  function,    // applied to rows that were just written
+  above_zero,  // a lower bound of 0
   bounds,      // two bounds: the parameters
-  hard_swish,  // a function that some products have in registers
+  hard_swish,  // a function that some products apply in registers
 };
 
 struct RowActivation {
@@ -33,12 +33,12 @@ struct RowActivation {
   void operator()(float* row, std::int64_t count) const { function(row, row, count, parameters); }
 };
 
-// The function of that operator, or of that activation (ops/element_wise/fused_activation.h), with the values of its
-// parameters; without a function when there is no vectorised one.
+// Returns the function of that operator or activation (ops/element_wise/fused_activation.h) with the values of its
+// parameters; a null function if there is no vectorised one.
 RowActivation row_activation(std::string_view name, std::span<const float> values);
 
-// The entries of the kernel table for operators of one operand: one for each line of element_wise_unary.cpp's tables
-// that names one.
+// Returns the kernel entries of operators with one operand: one for each line of element_wise_unary.cpp's tables that
+// names one.
 std::vector<KernelEntry> unary_kernels();
 
 }  // namespace tessera::backends::cpu

@@ -18,12 +18,12 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// condition ? x : y for elements of 4 bytes, as bits.
+// z = condition ? x : y for elements of 4 bytes, as bits.
 template <bool x_moves, bool y_moves>
 void where_line(const std::uint8_t* condition, const std::uint32_t* x, const std::uint32_t* y, std::uint32_t* z,
                 std::int64_t count) {
   std::int64_t i = 0;
-  const std::uint32_t x_first = *x, y_first = *y;  // read before z is written, which may be the memory of either
+  const std::uint32_t x_first = *x, y_first = *y;  // read before z, which may be the memory of either, is written
 #if HWY_TARGET != HWY_SCALAR
   const hn::ScalableTag<std::uint32_t> d;
   const hn::Rebind<std::uint8_t, decltype(d)> d8;
@@ -38,7 +38,7 @@ void where_line(const std::uint8_t* condition, const std::uint32_t* x, const std
   for (; i < count; ++i) z[i] = condition[i] != 0 ? (x_moves ? x[i] : x_first) : (y_moves ? y[i] : y_first);
 }
 
-// The same for elements of other sizes.
+// z = condition ? x : y for elements of other sizes.
 template <bool x_moves, bool y_moves, typename T>
 void where_line(const std::uint8_t* condition, const T* x, const T* y, T* z, std::int64_t count) {
   const T x_first = *x, y_first = *y;
@@ -67,7 +67,7 @@ void where_of(const std::uint8_t* condition, const void* x_data, bool x_moves, c
 
 }  // namespace
 
-// For elements of so many bytes; all but x and y advance, and the lines are not empty.
+// Calls the line for elements of `bytes` bytes; all operands but x and y advance, and lines are not empty.
 void where_line_of(std::int64_t bytes, const std::uint8_t* condition, const void* x, bool x_moves, const void* y,
                    bool y_moves, void* z, std::int64_t count) {
   switch (bytes) {
@@ -91,7 +91,7 @@ namespace {
 
 HWY_EXPORT(where_line_of);
 
-constexpr std::int64_t kGrain = 32768;  // elements a chunk
+constexpr std::int64_t kGrain = 32768;  // elements per chunk
 
 template <typename T>
 void where_line(const bool* condition, std::int64_t condition_step, const T* x, std::int64_t x_step, const T* y,

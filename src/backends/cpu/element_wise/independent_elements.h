@@ -1,9 +1,10 @@
-// Loops over contiguous elements that the compiler writes with vectors of each instruction set.
+// Loops over contiguous elements that the compiler vectorises for each instruction set.
 #pragma once
 
 #include <cstdint>
 
-// Before such a loop: an output that is the memory of an operand meets it at the same element only.
+// Put before such a loop: tells the compiler that an output in the memory of an operand overlaps it only element by
+// element.
 #if defined(__clang__)
 #define TESSERA_INDEPENDENT_ELEMENTS _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -12,7 +13,7 @@
 
 namespace tessera::backends::cpu {
 
-// Compilers write a loop whose length they know with vectors only, at any level of optimisation: elements at a time.
+// Elements at a time: at any level of optimisation, compilers vectorise a loop of constant length without a remainder.
 inline constexpr std::int64_t kTogether = 64;
 
 }  // namespace tessera::backends::cpu

@@ -1,4 +1,5 @@
-// Compiled with AVX-512 VBMI: the table lies in four vectors, and an instruction picks from two of them by seven bits.
+// Compiled with AVX-512 VBMI: the table is held in four vectors, and an instruction selects from two of them by seven
+// bits.
 #include "backends/cpu/element_wise/look_up_bytes.h"
 
 #if defined(__AVX512VBMI__)

@@ -32,8 +32,8 @@ HWY_INLINE V polynomial(D d, V x, float c0, Coefficients... higher) {
   return hn::MulAdd(polynomial(d, x, higher...), x, hn::Set(d, c0));
 }
 
-// The larger or smaller of a bound and x; NaN stays NaN on every instruction set. (Of a NaN and a number, x86 gives the
-// second operand.)
+// The larger or smaller of a bound and x; NaN stays NaN on every instruction set. (x86's min and max return the second
+// operand if either is NaN.)
 template <class D, class V>
 HWY_INLINE V at_least(D d, V x, float low) {
   const V bound = hn::Set(d, low);
@@ -53,7 +53,7 @@ HWY_INLINE V at_most(D d, V x, float high) {
 #endif
 }
 
-// The integer nearest to zero. NaN gives any, in the scalar set 0, where the conversion would be undefined.
+// x truncated to an integer. NaN gives any value; in the scalar set 0, where the conversion would be undefined.
 template <class DI, class V>
 HWY_INLINE hn::Vec<DI> to_integer(DI di, V x) {
 #if HWY_TARGET == HWY_SCALAR
@@ -95,8 +95,8 @@ HWY_INLINE V scale(D d, V p, V n) {
 }
 #endif
 
-// a / b for b in [1, 2^60], with the error of a division or little more: with many lanes a division takes longer than a
-// reciprocal of 14 bits and a step of Newton's method on the quotient.
+// a / b for b in [1, 2^60], with the error of a division or little more. With many lanes a division takes longer than a
+// 14-bit reciprocal and one step of Newton's method on the quotient.
 template <class D, class V>
 HWY_INLINE V quotient(D, V a, V b) {
 #if HWY_TARGET == HWY_AVX3
@@ -108,7 +108,7 @@ HWY_INLINE V quotient(D, V a, V b) {
 #endif
 }
 
-// The same where the result is a normal number.
+// As above, if the result is a normal number.
 template <class D, class V>
 HWY_INLINE V scale_to_normal(D d, V p, V n) {
 #if HWY_TARGET == HWY_AVX3
@@ -118,13 +118,14 @@ HWY_INLINE V scale_to_normal(D d, V p, V n) {
 #endif
 }
 
-// x = n ln 2 + r with |r| <= ln 2 / 2; gives n and e^r - 1.
+// Reduces x = n ln 2 + r with |r| <= ln 2 / 2; sets n and returns e^r - 1.
 template <class D, class V>
 HWY_INLINE V reduced_expm1(D d, V x, V& n) {
   n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
   V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);  // 9 bits: exact for |n| < 2^15
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
-  // e^r = 1 + r + r² q(r), q by pairs of terms: the polynomial is what a row of exponentials waits for.
+  // e^r = 1 + r + r² q(r), with q evaluated in pairs of terms: the latency of the polynomial bounds a row of
+  // exponentials.
   const V r2 = hn::Mul(r, r);
   const V low = polynomial(d, r, 0.49999994f, 0.166665211f), high = polynomial(d, r, 0.0416682661f, 0.00836867373f);
   const V q = hn::MulAdd(r2, hn::MulAdd(r2, hn::Set(d, 0.00138206338f), high), low);
@@ -158,7 +159,7 @@ HWY_INLINE V expm1_of_nonpositive(D d, V x) {
   return hn::MulAdd(scale, t, hn::Sub(scale, hn::Set(d, 1.0f)));
 }
 
-// Natural logarithm; -infinity of ±0, NaN of negative numbers.
+// Natural logarithm: -infinity for ±0, NaN for negative numbers.
 template <class D, class V>
 HWY_INLINE V log(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -184,7 +185,7 @@ HWY_INLINE V log(D d, V x) {
   return hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), y);
 }
 
-// log(1 + x) for 0 <= x <= 1: the rounding error of 1 + x is put back to first order.
+// log(1 + x) for 0 <= x <= 1: corrects the rounding error of 1 + x to first order.
 template <class D, class V>
 HWY_INLINE V log1p_of_fraction(D d, V x) {
   const V one = hn::Set(d, 1.0f);
@@ -227,8 +228,8 @@ HWY_INLINE V erf(D d, V x) {
 }
 
 #if HWY_TARGET == HWY_AVX3
-// erf(x) / x at multiples of 1/4, what float leaves of it, and the next coefficients of its expansion there: fitted by
-// least squares at Chebyshev nodes in double.
+// erf(x) / x at multiples of 1/4, the rounding errors of these in float, and the next coefficients of the expansion
+// there: fitted by least squares at Chebyshev nodes in double.
 HWY_ALIGN constexpr float kErfPieces[7][16] = {
     {1.12837911f, 1.10530555f, 1.04099977f, 0.948207498f, 0.842700779f, 0.738320112f, 0.644070089f, 0.563812375f,
      0.497661144f, 0.44379434f, 0.399837226f, 0.363599777f, 0.333325982f, 0.307690978f, 0.28571406f, 0.266666651f},
@@ -252,13 +253,13 @@ HWY_ALIGN constexpr float kErfPieces[7][16] = {
      -0.000514393905f, -0.000354072428f},
 };
 
-// Of sixteen numbers, whose coefficients are one lookup each: x (p + p's rest + t q(t)), t the distance to the nearest
-// multiple of 1/4.
+// erf for vectors of sixteen lanes, whose coefficients are found by one look-up each: x (p + p's rounding error + t
+// q(t)), with t the distance to the nearest multiple of 1/4.
 template <class D>
 HWY_INLINE hn::Vec512<float> erf(D d, hn::Vec512<float> x) {
   using V = hn::Vec512<float>;
   const V magnitude = at_most(d, hn::Abs(x), 4.0f), bounded = at_most(d, magnitude, 3.87499976f);
-  const V shift = hn::Set(d, 3145728.0f);  // numbers of this size are multiples of 1/4: the last bits are the piece
+  const V shift = hn::Set(d, 3145728.0f);  // adding it rounds to multiples of 1/4: the last bits are the piece
   const V shifted = hn::Add(bounded, shift), t = hn::Sub(bounded, hn::Sub(shifted, shift));
   const auto coefficient = [&](int i) HWY_ATTR {
     return V{_mm512_permutexvar_ps(_mm512_castps_si512(shifted.raw), hn::Load(d, kErfPieces[i]).raw)};

@@ -1,5 +1,6 @@
-// z = x ^ y with broadcasting, of f32, f64, i32 and i64 in any mixture; z may be the memory of x where it has its size.
-// Powers of floats are computed in double lanes: 2 ^ (y log2 |x|), with an error far below that of the rounding.
+// z = x ^ y with broadcasting, for f32, f64, i32 and i64 in any combination; z may be the memory of x if elements have
+// the same size. Powers of floats are computed in double lanes as 2 ^ (y log2 |x|), with an error far below that of
+// rounding to float.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -35,15 +36,15 @@ HWY_INLINE Doubles series(Doubles x, double c, Rest... higher) {
   return hn::MulAdd(series(x, higher...), x, fixed(c));
 }
 
-// The base-2 logarithm of a normal, positive number: of x = 2^n m with m in [sqrt(1/2), sqrt(2)), by the series of
-// 2 artanh((m - 1) / (m + 1)).
+// The base-2 logarithm of a normal, positive x = 2^n m with m in [sqrt(1/2), sqrt(2)), by the series of 2 artanh((m -
+// 1) / (m + 1)).
 HWY_INLINE Doubles log2_of(Doubles x) {
   const DoubleTag d;
   const hn::RebindToSigned<DoubleTag> di;
   const auto bits = hn::BitCast(di, x);
   const auto n = hn::ShiftRight<52>(hn::Sub(bits, hn::Set(di, 0x3FE6A09E667F3BCD)));
   const Doubles m = hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<52>(n)));
-  // An integer added to the bits of 1.5 2^52 is added to its value.
+  // Adding an integer to the bits of 1.5 2^52 adds it to the value.
   const Doubles shift = fixed(0x1.8p52);
   const Doubles exponent = hn::Sub(hn::BitCast(d, hn::Add(hn::BitCast(di, shift), n)), shift);
   const Doubles s = hn::Div(hn::Sub(m, fixed(1)), hn::Add(m, fixed(1))), z = hn::Mul(s, s);
@@ -61,7 +62,7 @@ HWY_INLINE Doubles exp2_of(Doubles t) {
   return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<52>(hn::BitCast(di, shifted))));
 }
 
-// Gives what pow() of the C library does, for x that is not NaN and finite y.
+// Computes what pow() of the C library does, for x that is not NaN and finite y.
 HWY_INLINE Doubles power_of(Doubles x, Doubles y) {
   const DoubleTag d;
   const Doubles zero = hn::Zero(d), infinity = fixed(HUGE_VAL), magnitude = hn::Abs(x);
@@ -86,7 +87,7 @@ HWY_INLINE Doubles load_floats(const float* x) {
 
 HWY_INLINE void store_floats(Doubles value, float* z) {
 #if HWY_TARGET == HWY_SCALAR
-  *z = static_cast<float>(hn::GetLane(value));  // Highway's own gives the largest float for infinity
+  *z = static_cast<float>(hn::GetLane(value));  // Highway's own conversion gives the largest float for infinity
 #else
   hn::StoreU(hn::DemoteTo(Floats(), value), Floats(), z);
 #endif
@@ -96,7 +97,7 @@ float scalar_power(float x, float y) {
   return static_cast<float>(std::pow(static_cast<double>(x), static_cast<double>(y)));
 }
 
-// Computes as many numbers as there are lanes.
+// Computes one vector of powers.
 HWY_INLINE void powers(const float* x, const float* y, float* z) {
   const DoubleTag d;
   const Doubles a = load_floats(x), b = load_floats(y);
@@ -107,7 +108,7 @@ HWY_INLINE void powers(const float* x, const float* y, float* z) {
 
 }  // namespace
 
-// x and y advance, or repeat one element; a number's power does not depend on where in the line it lies.
+// x and y advance, or repeat one element; the result of an element does not depend on its position in the line.
 void pow_line(const float* x, bool x_moves, const float* y, bool y_moves, float* z, std::int64_t count) {
   constexpr std::size_t most = hn::MaxLanes(DoubleTag());
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(DoubleTag()));
@@ -132,14 +133,14 @@ namespace {
 
 HWY_EXPORT(pow_line);
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kPowGrain = 8192, kSquareGrain = 32768, kScalarPowGrain = 2048;
 
 bool is_power_type(DType type) {
   return type == DType::f32 || type == DType::f64 || type == DType::i32 || type == DType::i64;
 }
 
-// Exponents that have formulas of their own.
+// Whether the exponent has a formula of its own.
 bool has_formula(double power) {
   return power == 2 || power == 3 || power == 0.5 || power == -1;
 }
@@ -153,12 +154,12 @@ void formula_line(const T* x, T* z, std::int64_t count, double power) {
   } else if (power == -1) {
     for (std::int64_t i = 0; i < count; ++i) z[i] = T{1} / x[i];
   } else {
-    // Unlike sqrt, pow gives +0 of -0 and +infinity of -infinity.
+    // Unlike sqrt, pow returns +0 for -0 and +infinity for -infinity.
     for (std::int64_t i = 0; i < count; ++i) z[i] = std::isinf(x[i]) ? std::fabs(x[i]) : std::sqrt(x[i]) + T{0};
   }
 }
 
-// Floats truncated to 64 bits, saturating, of which i32 keeps the low ones.
+// Truncates floats to 64 bits, saturating, of which i32 keeps the low bits.
 template <typename T>
 T result_of(double value) {
   if constexpr (std::is_floating_point_v<T>) {

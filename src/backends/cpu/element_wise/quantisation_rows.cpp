@@ -17,16 +17,16 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
 #if HWY_NATIVE_FMA
-// quantise() without its division, which takes as long as ten multiplications and more, and with the same bits: the
-// quotient by the reciprocal, put right twice by what it leaves over, is rounded as division rounds (Markstein,
-// "Computation of elementary functions on the IBM RISC System/6000 processor", 1990), as long as nothing leaves the
-// normal numbers. Quotients beyond kMost saturate whatever they are.
+// quantise() without division, which takes ten times as long as multiplication, and with the same bits: the quotient by
+// the reciprocal, corrected twice by its remainder, is rounded as division rounds (Markstein, "Computation of
+// elementary functions on the IBM RISC System/6000 processor", 1990), as long as all values are normal numbers.
+// Quotients beyond kMost saturate in any case.
 struct MultiplyingQuantiser {
   using DI = hn::RebindToSigned<D>;
   using VI = hn::Vec<DI>;
   static constexpr float kMost = 65536, kLeastScale = 0x1p-90f, kMostScale = 0x1p90f;
   static constexpr float kRounder =
-      0x1.8p23f;  // behind it there is no room for a fraction: it is rounded away, and the integer left in the low bits
+      0x1.8p23f;  // numbers of this size have no fraction: adding it rounds, and leaves the integer in the low bits
   V scale, reciprocal, bound;
   VI zero;
   MultiplyingQuantiser(float s, float z)
@@ -36,7 +36,7 @@ struct MultiplyingQuantiser {
         zero(hn::Sub(hn::Set(DI(), static_cast<std::int32_t>(z)), hn::BitCast(DI(), hn::Set(D(), kRounder)))) {}
   static bool takes(float scale) { return scale >= kLeastScale && scale <= kMostScale; }
 
-  // Not saturated yet.
+  // The rounded quotient, before saturation.
   HWY_INLINE VI quotient(V given) const {
     const V x = hn::Min(hn::Max(given, hn::Neg(bound)), bound);
     V q = hn::Mul(x, reciprocal);
@@ -51,11 +51,11 @@ void quantise_row_by_multiplying(const float* x, Q* y, std::int64_t count, const
   const D d;
   const hn::Rebind<Q, D> dq;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const MultiplyingQuantiser quantiser = given;  // a copy: stores of bytes could mean the original
+  const MultiplyingQuantiser quantiser = given;  // a copy: stores of bytes may alias the original
   std::int64_t i = 0;
 #if HWY_ARCH_X86
-  // Packing two vectors works within blocks of 16 bytes: of the bytes, four each are of one vector and of the other in
-  // turn then.
+  // Packing two vectors works within blocks of 16 bytes: the packed bytes alternate between four of one vector and four
+  // of the other.
   const hn::Repartition<std::int16_t, D> d16;
   const hn::Rebind<Q, decltype(d16)> d8;
   const hn::Repartition<std::int32_t, decltype(d8)> d32;
@@ -131,7 +131,7 @@ void dequantise_row(const Q* x, float* y, std::int64_t count, float scale, float
   for (; i < count; ++i) y[i] = (static_cast<float>(x[i]) - zero) * scale;
 }
 
-// NaN is passed over.
+// Ignores NaN.
 Extremes extremes(const float* x, std::int64_t count) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));

@@ -1,4 +1,4 @@
-// Between float32 and 8-bit integers, a row at a time.
+// Conversions of rows between float32 and 8-bit integers.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 namespace tessera::backends::cpu {
 
 struct Extremes {
-  float low = 0, high = 0;  // 0 is always within
+  float low = 0, high = 0;  // the range always includes 0
 };
 
-// To bytes: saturate(round(x / scale) + zero), halves to even, NaN to the zero point; y may be x's memory. From bytes:
+// Quantises: saturate(round(x / scale) + zero), ties to even, NaN to the zero point; y may be x's memory. Dequantises:
 // (x - zero) scale.
 struct QuantisationRows {
   void (*to_u8)(const float* x, std::uint8_t* y, std::int64_t count, float scale, float zero);
@@ -19,7 +19,7 @@ struct QuantisationRows {
   Extremes (*extremes)(const float* x, std::int64_t count);
 };
 
-// Of the instruction set in use.
+// Returns the functions of the active instruction set.
 QuantisationRows quantisation_rows();
 
 }  // namespace tessera::backends::cpu

@@ -1,4 +1,4 @@
-// Compiled with AVX-512 BF16: rounding by its conversion.
+// Compiled with AVX-512 BF16: rounds by its conversion instruction.
 #include "backends/cpu/element_wise/rounding_bf16.h"
 
 #if defined(__AVX512BF16__)
@@ -22,7 +22,7 @@ void round_pictures_avx512bf16(const float* x, std::uint16_t* y, std::int64_t pi
     return (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_permutexvar_ps(kThree, place, numbers));
   };
   for (; pixels >= 6; pixels -= 4, x += 12, y += 16)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), spread(_mm512_loadu_ps(x)));  // reads four numbers more
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), spread(_mm512_loadu_ps(x)));  // reads four floats more
   for (; pixels > 0; --pixels, x += 3, y += 4) _mm256_mask_storeu_epi16(y, 0xF, spread(_mm512_maskz_loadu_ps(0x7, x)));
 }
 

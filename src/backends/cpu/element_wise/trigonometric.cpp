@@ -1,6 +1,6 @@
-// Sines and their like in double lanes, so that multiples of pi/2 are subtracted nearly exactly; large arguments, which
-// need more digits of pi, go to the C library. Their inverses in float lanes, by the reductions and polynomials of the
-// Cephes library (S. L. Moshier, "Methods and Programs for Mathematical Functions", 1989).
+// Sine, cosine and tangent in double lanes, so that multiples of pi/2 are subtracted nearly exactly; large arguments,
+// which need more digits of pi, are left to the C library. Inverse functions in float lanes, by the reductions and
+// polynomials of the Cephes library (S. L. Moshier, "Methods and Programs for Mathematical Functions", 1989).
 #include "backends/cpu/element_wise/trigonometric.h"
 
 #include <algorithm>
@@ -25,21 +25,22 @@ using FloatVector = hn::Vec<FloatTag>;
 
 enum class Circular { sin, cos, tan };
 
-// Beyond this, the nearest multiple of pi/2 times its constant would be rounded.
+// For larger arguments, the nearest multiple of pi/2 times its constant would be rounded.
 constexpr double kLargestArgument = 0x1p19;
 
 HWY_INLINE Wide constant(double value) {
   return hn::Set(WideTag(), value);
 }
 
-// x = n pi/2 + r with |r| <= pi/4; sine and cosine of r by Taylor's series, which the quadrant n swaps and negates.
+// Reduces x = n pi/2 + r with |r| <= pi/4; sine and cosine of r by Taylor's series, swapped and negated by the quadrant
+// n.
 template <Circular kind>
 HWY_INLINE Wide circular(Wide x) {
   const WideTag d;
   const hn::RebindToSigned<WideTag> di;
   const Wide shift = constant(0x1.8p52), shifted = hn::MulAdd(x, constant(0.6366197723675814), shift);
   const Wide n = hn::Sub(shifted, shift);
-  // pi/2 in two parts, the first of 33 bits.
+  // Subtracts pi/2 in two parts, the first of 33 bits.
   Wide r = hn::NegMulAdd(n, constant(0x1.921fb544p0), x);
   r = hn::NegMulAdd(n, constant(0x1.0b4611a626331p-34), r);
   const Wide z = hn::Mul(r, r);
@@ -53,7 +54,7 @@ HWY_INLINE Wide circular(Wide x) {
   c = hn::MulAdd(z, c, constant(1.0 / 24));
   c = hn::MulAdd(z, c, constant(-0.5));
   const Wide cosine = hn::MulAdd(z, c, constant(1));
-  // The last bits of an integer added to 1.5 2^52 are its own.
+  // The last bits of 1.5 2^52 plus an integer are the integer's.
   const auto quadrant = hn::BitCast(di, shifted);
   const auto is_odd = hn::MaskFromVec(hn::BitCast(d, hn::Neg(hn::And(quadrant, hn::Set(di, 1)))));
   if constexpr (kind == Circular::tan)
@@ -71,7 +72,7 @@ float by_library(float x) {
   return kind == Circular::cos ? std::cos(x) : std::tan(x);
 }
 
-// Computes as many numbers as there are lanes.
+// Computes one vector.
 template <Circular kind>
 HWY_INLINE void circular_lanes(const float* x, float* y) {
   const WideTag d;
@@ -104,14 +105,14 @@ HWY_INLINE FloatVector number(float value) {
   return hn::Set(FloatTag(), value);
 }
 
-// (arcsine of x) - x, over x, for z = x² in [0, 1/4].
+// (arcsin x - x) / x as a function of z = x² in [0, 1/4].
 HWY_INLINE FloatVector arcsine_rest(FloatVector z) {
   const FloatTag d;
   return hn::Mul(
       z, math::polynomial(d, z, 0.16666752422f, 0.074953002686f, 0.045470025998f, 0.024181311049f, 0.042163199048f));
 }
 
-// NaN beyond 1, of whose distance from 1 the root is taken.
+// NaN for |x| > 1, by the square root of the distance from 1.
 HWY_INLINE FloatVector arcsine(FloatVector x) {
   const FloatVector a = hn::Abs(x), half = number(0.5f);
   const auto is_large = hn::Gt(a, half);
@@ -132,7 +133,7 @@ HWY_INLINE FloatVector arccosine(FloatVector x) {
   return hn::IfThenElse(is_large, large, hn::Sub(number(1.57079633f), angle));
 }
 
-// Above tan(3 pi/8) of -1/x, above tan(pi/8) of (x - 1)/(x + 1), with pi/2 and pi/4 added.
+// Reduces |x| above tan(3 pi/8) to -1/x and above tan(pi/8) to (x - 1)/(x + 1), and adds pi/2 and pi/4.
 HWY_INLINE FloatVector arctangent(FloatVector x) {
   const FloatTag d;
   const FloatVector a = hn::Abs(x), one = number(1), zero = hn::Zero(d);

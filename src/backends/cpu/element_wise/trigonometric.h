@@ -1,4 +1,4 @@
-// Trigonometric functions of rows of floats by vectors, as kernels of one operand call them (element_wise_unary.h).
+// Vectorised trigonometric functions of rows of floats, for kernels of one operand (element_wise_unary.h).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace tessera::backends::cpu {
 
-// y = f(x); x and y may be the same memory. A number's result does not depend on where in the row it lies.
+// y = f(x); x and y may be the same memory. The result of an element does not depend on its position in the row.
 void sin_row(const float* x, float* y, std::int64_t count, UnaryParameters);
 void cos_row(const float* x, float* y, std::int64_t count, UnaryParameters);
 void tan_row(const float* x, float* y, std::int64_t count, UnaryParameters);

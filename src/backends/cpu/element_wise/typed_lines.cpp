@@ -1,4 +1,4 @@
-// Plain loops over contiguous elements, which the compiler vectorises for each instruction set.
+// Loops over contiguous elements, which the compiler vectorises for each instruction set.
 #include "backends/cpu/element_wise/typed_lines.h"
 
 #include <cmath>
@@ -22,7 +22,7 @@ template <Arithmetic kind, typename T>
 HWY_INLINE T divide_integers(T x, T y) {
   require(y != 0, ErrorKind::failed, "integer division by zero");
   if constexpr (std::is_signed_v<T>) {
-    // The lowest integer by -1 wraps to itself.
+    // The lowest integer divided by -1 wraps to itself.
     if (y == T{-1})
       return kind == Arithmetic::div ? static_cast<T>(std::uint64_t{0} - static_cast<std::uint64_t>(x)) : T{0};
   }
@@ -33,7 +33,8 @@ HWY_INLINE T divide_integers(T x, T y) {
 
 template <Arithmetic kind, typename T>
 HWY_INLINE T combine_integers(T x, T y) {
-  // Integers wrap in an unsigned type of int's size or more: smaller ones would become int, which must not overflow.
+  // Computes in an unsigned type of at least int's size, so that arithmetic wraps: smaller types would be promoted to
+  // int, which must not overflow.
   using U = std::conditional_t<(sizeof(T) < 4), std::uint32_t, std::make_unsigned_t<T>>;
   const auto a = static_cast<U>(x), b = static_cast<U>(y);
   if constexpr (kind == Arithmetic::add) return static_cast<T>(a + b);
@@ -59,7 +60,7 @@ HWY_INLINE T combine_floats(T x, T y) {
   if constexpr (kind == Arithmetic::mul) return x * y;
   if constexpr (kind == Arithmetic::div) return x / y;
   if constexpr (kind == Arithmetic::mod || kind == Arithmetic::fmod) return std::fmod(x, y);
-  // NaN wins over numbers.
+  // The result is NaN if either operand is NaN.
   if constexpr (kind == Arithmetic::max) return x != x ? x : y != y ? y : x < y ? y : x;
   if constexpr (kind == Arithmetic::min) return x != x ? x : y != y ? y : x < y ? x : y;
   if constexpr (kind == Arithmetic::p_relu) return x < 0 ? x * y : x;
@@ -76,7 +77,7 @@ struct Combine {
   }
 };
 
-// Logic on bytes: without branches, which would keep it from vectors.
+// Logic on bytes, without branches so that it can be vectorised.
 struct LogicalAnd {
   HWY_INLINE std::uint8_t operator()(std::uint8_t x, std::uint8_t y) const { return (x != 0) & (y != 0); }
 };
@@ -92,7 +93,7 @@ void typed_line(const void* x_data, const void* y_data, void* z_data, std::int64
   const auto *x = static_cast<const T*>(x_data), *y = static_cast<const T*>(y_data);
   auto* z = static_cast<Z*>(z_data);
   const F f;
-  const T x_first = *x, y_first = *y;  // read before z is written, which may be the memory of either
+  const T x_first = *x, y_first = *y;  // read before z, which may be the memory of either, is written
   const auto at = [&](std::int64_t i) { z[i] = static_cast<Z>(f(x_moves ? x[i] : x_first, y_moves ? y[i] : y_first)); };
   std::int64_t i = 0;
   for (; i + kTogether <= count; i += kTogether) {
@@ -109,8 +110,8 @@ BinaryLine typed_pick(bool x_moves, bool y_moves) {
   return y_moves ? typed_line<F, T, Z, false, true> : typed_line<F, T, Z, false, false>;
 }
 
-// Integers whose quotients floats have exactly before they are truncated: a quotient that is no whole number lies
-// further from the next one than half a unit in the last place. Those of 64 bits where they are small enough.
+// Integer division in floating point, exact before truncation: a quotient that is not an integer differs from the next
+// integer by more than half a unit in the last place. 64-bit integers only if they are small enough.
 template <typename T>
 constexpr bool kDividedByFloats =
     sizeof(T) < 4 || std::is_same_v<T, std::int32_t> || (std::is_same_v<T, std::int64_t> && HWY_TARGET == HWY_AVX3);
@@ -121,7 +122,7 @@ HWY_INLINE T divide_by_floats(T x, T y) {
   using Whole = std::conditional_t<(sizeof(T) < 8), std::int32_t, std::int64_t>;
   using Bits = std::make_unsigned_t<Whole>;
   Float exact = static_cast<Float>(x) / static_cast<Float>(y);
-  // The lowest integer by -1 wraps to itself.
+  // The lowest integer divided by -1 wraps to itself.
   if constexpr (sizeof(T) == 4) exact = exact >= Float{0x1p31} ? Float{-0x1p31} : exact;
   const auto quotient = static_cast<Whole>(exact);
   if constexpr (kind == Arithmetic::div) return static_cast<T>(quotient);
@@ -131,7 +132,7 @@ HWY_INLINE T divide_by_floats(T x, T y) {
   return static_cast<T>(is_below ? static_cast<Whole>(rest + y) : rest);
 }
 
-// Returns whether kTogether of them can be divided so: no divisor is zero, and floats have all of them exactly.
+// Whether kTogether elements can be divided in floating point: no divisor is zero, and all are represented exactly.
 template <typename T, bool x_moves, bool y_moves>
 HWY_INLINE bool divide_as_floats(const T* x, T x_first, const T* y, T y_first) {
   std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t> unfit = 0;
@@ -186,7 +187,7 @@ constexpr bool divides_by_floats() {
   return false;
 }
 
-// Operators that tell signed integers from unsigned ones, on integers.
+// Operators that depend on whether integers are signed.
 template <typename F, bool of_bytes>
 BinaryLine for_integer(DType type, bool x_moves, bool y_moves) {
   const auto pick = [&]<typename T>(T) {
@@ -209,11 +210,11 @@ BinaryLine for_integer(DType type, bool x_moves, bool y_moves) {
     case DType::u64:
       return pick(std::uint64_t{});
     default:
-      return pick(std::uint8_t{});  // and bools
+      return pick(std::uint8_t{});  // also for bools
   }
 }
 
-// The unsigned type of the same size, for operators to which both are the same.
+// The unsigned type of the same size, for operators that do not depend on the sign.
 DType without_sign(DType type) {
   const int bits = bits_of(type);
   return bits == 8 ? DType::u8 : bits == 16 ? DType::u16 : bits == 32 ? DType::u32 : DType::u64;

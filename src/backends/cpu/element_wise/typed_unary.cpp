@@ -1,5 +1,5 @@
-// y = f(x) for bools, integers and f64, and whether floats are NaN or infinite; x and y may be the same memory where
-// their elements have one size.
+// y = f(x) for bools, integers and f64, and tests of floats for NaN and infinity; x and y may be the same memory if
+// their elements have the same size.
 #include "backends/cpu/element_wise/typed_unary.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ enum class TypedUnary {
   reciprocal
 };
 
-// Of clip: the bounds, of the elements' type.
+// `low` and `high`: the bounds of Clip, in the elements' type; otherwise unused.
 using TypedUnaryLine = void (*)(const void* x, void* y, std::int64_t count, const void* low, const void* high);
 
 }  // namespace tessera::backends::cpu
@@ -207,7 +207,7 @@ namespace {
 
 HWY_EXPORT(typed_unary_line_of);
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kGrain = 32768;
 
 struct TypedUnaryName {
@@ -215,14 +215,14 @@ struct TypedUnaryName {
   TypedUnary kind;
 };
 
-// On integers and f64.
+// Operators on integers and f64.
 constexpr TypedUnaryName kOfNumbers[] = {
     {"Abs", "cpu_typed_abs", TypedUnary::abs},    {"Clip", "cpu_typed_clip", TypedUnary::clip},
     {"Neg", "cpu_typed_neg", TypedUnary::neg},    {"Relu", "cpu_typed_relu", TypedUnary::relu},
     {"Sign", "cpu_typed_sign", TypedUnary::sign},
 };
 
-// On f64.
+// Operators on f64.
 constexpr TypedUnaryName kOfDoubles[] = {
     {"Ceil", "cpu_ceil_f64", TypedUnary::ceil},    {"Floor", "cpu_floor_f64", TypedUnary::floor},
     {"Round", "cpu_round_f64", TypedUnary::round}, {"Reciprocal", "cpu_reciprocal_f64", TypedUnary::reciprocal},

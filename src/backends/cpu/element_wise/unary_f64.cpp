@@ -1,4 +1,4 @@
-// y = f(x) for functions of f64 that the C library computes; x and y may be the same memory.
+// y = f(x) for f64 functions of the C library; x and y may be the same memory.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kDoublesAChunk = 2048;
 
-// Functions of doubles by the C library, with up to two attributes.
+// A function of doubles from the C library, with up to two attributes.
 struct DoubleFunction {
   std::string_view op, kernel;
   double (*function)(double x, double a, double b);

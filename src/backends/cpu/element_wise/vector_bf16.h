@@ -1,6 +1,5 @@
-// Rows of float32 rounded to bfloat16 and widened again, for Highway kernels.
-//
-// Included once per instruction set, after <hwy/highway.h>, inside the file that hwy/foreach_target.h repeats.
+// Conversions of float32 rows to bfloat16 and back, for Highway kernels. Included once per instruction set, after
+// <hwy/highway.h>, inside the file that hwy/foreach_target.h repeats.
 #if defined(TESSERA_BACKENDS_CPU_VECTOR_BF16_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TESSERA_BACKENDS_CPU_VECTOR_BF16_H
 #undef TESSERA_BACKENDS_CPU_VECTOR_BF16_H
@@ -21,7 +20,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET != HWY_SCALAR
-// x rounded to the nearest bfloat16, ties to even, in the upper half of each number; the lower half is not cleared. NaN
+// x rounded to the nearest bfloat16, ties to even, in the upper half of each lane; the lower half is not cleared. NaN
 // stays NaN.
 template <class V>
 HWY_INLINE auto rounded_bits(V x) {

@@ -1,4 +1,4 @@
-// Concat and Split: runs of bytes, from several tensors into one and back.
+// Concat and Split: copies runs of bytes from several tensors to one, and from one to several.
 #include "ops/movement/concat.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kGrainBytes = 128 * 1024;
 
-// `rows` runs of `bytes`, each side with its own distance between runs.
+// `rows` runs of `bytes` bytes; source and target have their own distance between runs.
 struct Runs {
   const std::byte* source;
   std::byte* target;
@@ -30,7 +30,7 @@ void copy_elements(const Runs& runs, std::int64_t begin, std::int64_t end) {
 }
 
 void copy_rows(const Runs& runs, std::int64_t begin, std::int64_t end) {
-  // Runs of one element deserve a loop without calls.
+  // Runs of one element are copied by a loop without calls.
   if (runs.bytes == 4) return copy_elements<std::uint32_t>(runs, begin, end);
   if (runs.bytes == 8) return copy_elements<std::uint64_t>(runs, begin, end);
   if (runs.bytes == 0) return;
@@ -52,7 +52,7 @@ void copy_rows(const KernelContext& context, const Runs& runs, std::int64_t rows
   });
 }
 
-// Products of the dimensions before and behind an axis.
+// Products of the dimensions before and after an axis.
 struct AxisProducts {
   AxisProducts(const Shape& shape, std::int64_t axis) {
     for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -78,7 +78,7 @@ void concat(KernelContext& context) {
     }
     if (fits) length += other[static_cast<std::size_t>(axis)];
   }
-  if (!fits) {  // the operator's own check words the error
+  if (!fits) {  // reported by the operator's own check
     std::vector<ir::Dims> dims;
     for (std::size_t i = 0; i < context.input_count(); ++i) dims.push_back(ir::to_dims(context.input(i).shape()));
     ops::concat_dims(dims, axis);
@@ -98,7 +98,7 @@ void concat(KernelContext& context) {
   if (products.outer == 1) {
     for (const Runs& run : runs) copy_rows(context, run, 1);
   } else if (whole > 0) {
-    // Rows of all inputs together: many small inputs are worth several threads too.
+    // Loops over the rows of all inputs together: many small inputs are worth several threads too.
     context.parallel_for(products.outer, std::max<std::int64_t>(1, kGrainBytes / whole),
                          [&](std::int64_t begin, std::int64_t end) {
                            for (const Runs& run : runs) copy_rows(run, begin, end);

@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Lanes [low, high) from memory, `fill` elsewhere; no other lane is read.
+// Loads lanes [low, high) from memory and sets the others to `fill`; no other lane is read.
 template <class D, class V>
 HWY_INLINE V load_range(D d, const float* from, std::int64_t low, std::int64_t high, V fill) {
   constexpr std::int64_t kLanes = HWY_LANES(float);
@@ -29,7 +29,7 @@ HWY_INLINE V load_range(D d, const float* from, std::int64_t low, std::int64_t h
   return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, from), fill);
 }
 
-// to[i] = line[start + i * stride] for i in [0, count), `fill` where that position is outside [0, length). Writes whole
+// to[i] = line[start + i * stride] for i in [0, count), or `fill` if that position is outside [0, length). Writes whole
 // vectors: up to one vector less one element beyond `count`.
 HWY_INLINE void copy_line(const float* line, std::int64_t length, std::int64_t start, std::int64_t stride,
                           std::int64_t count, float fill, float* to) {

@@ -19,7 +19,7 @@ Movement resolve_expand(const MovementArguments& arguments) {
   return movement;
 }
 
-// Every axis becomes two: the repetitions, which do not move in the input, and the axis itself.
+// Every axis becomes two: the repetitions, with stride 0 in the input, and the axis itself.
 Movement resolve_tile(const MovementArguments& arguments) {
   const Shape& input = *arguments.shape;
   const std::vector<std::int64_t> repeats = ops::integers_of(*arguments.inputs[1]);

@@ -12,8 +12,8 @@ namespace tessera::backends::cpu {
 namespace {
 
 constexpr std::int64_t kGrainBytes = 64 * 1024;
-constexpr std::int64_t kFarRowBytes = 1024;      // what is copied in the time that a row of a large table takes to come
-constexpr std::int64_t kNearBytes = 256 * 1024;  // of data that the cache holds
+constexpr std::int64_t kFarRowBytes = 1024;      // bytes copied in the time of fetching a row of a large table
+constexpr std::int64_t kNearBytes = 256 * 1024;  // of data that a cache holds
 constexpr std::int64_t kMostKnown = 16 * 1024;   // indices that a kernel keeps
 
 // Data as [outer, length, inner bytes], indices as [count]; the result is [outer, count, inner bytes].
@@ -21,7 +21,7 @@ struct GatherShape {
   std::int64_t outer = 1, length = 1, inner_bytes = 1, count = 1;
 };
 
-// Rows [begin, end) of the result, of which there are outer * count.
+// Copies the rows [begin, end) of the result, of which there are outer * count.
 template <typename Index, typename CopyRow>
 void gather_rows(const GatherShape& shape, const std::byte* data, const Index* indices, std::byte* target,
                  std::int64_t begin, std::int64_t end, CopyRow copy_row) {
@@ -56,7 +56,7 @@ void gather(KernelContext& context, const GatherShape& shape) {
   });
 }
 
-// The same where the indices are known and rows are one element: `offsets` in elements of data, within bounds.
+// As above, for constant indices and rows of one element: `offsets` in elements of data, within bounds.
 template <typename T>
 void gather_known(KernelContext& context, const GatherShape& shape, const std::vector<std::int32_t>& offsets) {
   const auto* data = static_cast<const T*>(context.input(0).raw());
@@ -76,7 +76,7 @@ template <typename Index>
 std::vector<std::int32_t> offsets_of(const Tensor& indices, std::int64_t length) {
   std::vector<std::int32_t> offsets;
   for (const Index index : indices.values<Index>()) {
-    if (index < -length || index >= length) return {};  // run() says so
+    if (index < -length || index >= length) return {};  // run() reports it
     offsets.push_back(static_cast<std::int32_t>(index < 0 ? index + length : index));
   }
   return offsets;
@@ -114,11 +114,11 @@ class GatherKernel final : public Kernel {
  private:
   GatherShape shape_;
   bool wide_;
-  std::vector<std::int32_t> offsets_;  // of the one element that each known index takes of a line; empty: not known
+  std::vector<std::int32_t> offsets_;  // of the element that each constant index takes from a line; empty: not constant
 };
 
-// One line of GatherElements along the last axis of the indices: `step` is the stride of the data's gathered axis,
-// `walk` that of its last one (0 when they are the same axis).
+// Computes one line of GatherElements along the last axis of the indices: `step` is the stride of the data's gathered
+// axis, `walk` the stride of its last axis (0 if they are the same axis).
 template <typename T, typename Index>
 void gather_line(const T* data, const Index* indices, T* target, std::int64_t count, std::int64_t bound,
                  std::int64_t step, std::int64_t walk) {

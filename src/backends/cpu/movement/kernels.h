@@ -1,5 +1,5 @@
-// What movement/kernel_table.cpp lists: for each kernel file its functions, factories and reject rules, under the
-// file's stem.
+// The functions, factories and reject rules that movement/kernel_table.cpp lists, grouped by the stem of the file that
+// defines them.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ std::string reject_gather_elements(const ops::NodeView& view);
 void gather_elements(KernelContext& context);
 
 // movement
-std::string reject_unless_bytes(const ops::NodeView& view);  // looks at input 0
+std::string reject_unless_bytes(const ops::NodeView& view);  // tests input 0
 
 // pad
 std::string reject_pad(const ops::NodeView& view);

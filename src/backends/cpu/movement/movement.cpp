@@ -5,7 +5,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// Resolves its arguments at each run, since the model computes them.
+// A movement kernel that resolves its arguments at each run, since the model computes them.
 class DynamicMovementKernel final : public Kernel {
  public:
   explicit DynamicMovementKernel(MovementFunction resolve) : resolve_(resolve) {}
@@ -29,7 +29,7 @@ class DynamicMovementKernel final : public Kernel {
 
 std::vector<std::int64_t> row_major_strides(const Shape& shape) {
   std::vector<std::int64_t> strides(shape.size(), 1);
-  // Unsigned: strides of an empty tensor may not fit, and are never used.
+  // Unsigned arithmetic: strides of an empty tensor may overflow, and are never used.
   for (std::size_t i = shape.size(); i-- > 1;) {
     strides[i - 1] =
         static_cast<std::int64_t>(static_cast<std::uint64_t>(strides[i]) * static_cast<std::uint64_t>(shape[i]));

@@ -1,4 +1,4 @@
-// What the kernels that move whole elements have in common.
+// Definitions shared by kernels that move whole elements.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace tessera::backends::cpu {
 
-// Counted from the start; throws Error(failed) for one outside [-bound, bound).
+// The index counted from the start; throws Error(failed) if it is outside [-bound, bound).
 inline std::int64_t checked_index(std::int64_t index, std::int64_t bound) {
   require(index >= -bound && index < bound, ErrorKind::failed, "index {} is outside [{}, {})", index, -bound, bound);
   return index < 0 ? index + bound : index;
@@ -18,7 +18,7 @@ inline std::int64_t checked_index(std::int64_t index, std::int64_t bound) {
 // Row-major strides in elements.
 std::vector<std::int64_t> row_major_strides(const Shape& shape);
 
-// Output 0 is input 0 walked by strides that are known when the kernel is made.
+// A kernel whose output 0 is input 0 read by strides that are known when the kernel is created.
 class MovementKernel final : public Kernel {
  public:
   explicit MovementKernel(StridedCopy copy) : copy_(std::move(copy)) {}
@@ -30,22 +30,22 @@ class MovementKernel final : public Kernel {
   StridedCopy copy_;
 };
 
-// How a movement operator reads its input: the output's dimensions and the strides that walk the input for them.
+// The reading of a movement operator's input: the output's dimensions and the input's strides along them.
 struct Movement {
   Shape shape;                        // of output 0
-  Shape dims;                         // of the walk; as many elements as `shape`
+  Shape dims;                         // of the loops; as many elements as `shape`
   std::vector<std::int64_t> strides;  // of the input, in elements
   std::int64_t offset = 0;
 };
 
-// Arguments of a movement: the shape of input 0, and the value of another input by position (null: absent).
+// The arguments of a movement: the shape of input 0, and the value of another input by index (null: absent).
 struct MovementArguments {
   const Shape* shape;
   const Tensor* inputs[8];
 };
 using MovementFunction = Movement (*)(const MovementArguments&);
 
-// Kernel of an operator whose arguments are inputs: made ahead when they are known, else resolved at each run.
+// Creates the kernel of an operator whose arguments are inputs: resolved here if they are known, else at each run.
 std::unique_ptr<Kernel> make_movement(const ops::NodeView& view, MovementFunction resolve);
 
 }  // namespace tessera::backends::cpu

@@ -13,12 +13,12 @@ namespace tessera::backends::cpu {
 namespace {
 
 constexpr std::int64_t kGrainBytes = 128 * 1024;
-// A plan holds 8 bytes a position of an axis: of axes up to this length for as long as the model is planned, of longer
-// ones only while it runs.
+// A plan holds 8 bytes per position of an axis: for axes up to this length it is kept with the model's plan, for longer
+// ones only during a run.
 constexpr std::int64_t kLongestKeptAxis = std::int64_t{1} << 22, kLongestAxis = std::int64_t{1} << 28;
 
-// Where position `i` of an axis comes from, counted from the first of `kept` elements; -1: the constant. Reflection
-// goes on to and fro as numpy.pad does.
+// The source of position `i` of an axis, counted from the first of `kept` elements; -1: the constant. Reflection
+// continues back and forth as numpy.pad does.
 std::int64_t source_position(std::int64_t i, std::int64_t kept, ops::PadMode mode) {
   if (i >= 0 && i < kept) return i;
   if (mode == ops::PadMode::constant) return -1;
@@ -30,13 +30,13 @@ std::int64_t source_position(std::int64_t i, std::int64_t kept, ops::PadMode mod
   return phase < kept ? phase : period - phase;
 }
 
-// Geometry of one padding. Axes behind the last padded one move together, as `run` bytes.
+// The geometry of one padding. Axes behind the last padded one are copied together, as `run` bytes.
 struct PadPlan {
   Shape shape;                                      // of the output
   std::vector<std::vector<std::int64_t>> sources;   // by axis up to the last padded one: input position, or -1
   std::vector<std::int64_t> stride_bytes;           // of the input, by axis
   std::int64_t rows = 1, run = 1;                   // rows: product of the axes before the last padded one
-  std::int64_t middle_begin = 0, middle_count = 0;  // the stretch of the last padded axis that is copied as it is
+  std::int64_t middle_begin = 0, middle_count = 0;  // the part of the last padded axis that is copied unchanged
 };
 
 PadPlan plan_pad(DType type, const Shape& input, const ops::PadAmounts& amounts, ops::PadMode mode) {
@@ -50,7 +50,7 @@ PadPlan plan_pad(DType type, const Shape& input, const ops::PadAmounts& amounts,
     require(dim <= kLongestAxis, ErrorKind::over_budget, "a padded dimension of {}, expected at most {}", dim,
             kLongestAxis);
   }
-  element_count(plan.shape);  // an overflow is the user's fault, before anything is allocated
+  element_count(plan.shape);  // reports an overflow as the user's error before anything is allocated
   const std::int64_t element = bits_of(type) / 8;
   for (const std::int64_t stride : row_major_strides(input)) plan.stride_bytes.push_back(stride * element);
   for (std::size_t i = 0; i < input.size(); ++i) {
@@ -100,7 +100,7 @@ void fill(std::byte* target, std::int64_t bytes, const std::byte* element, std::
     std::memcpy(target + i, element, static_cast<std::size_t>(element_bytes));
 }
 
-// Rows [begin, end) of the plan.
+// Computes the rows [begin, end) of the plan.
 void pad_rows(const PadPlan& plan, const std::byte* input, std::byte* output, const std::byte* constant,
               std::int64_t element_bytes, std::int64_t begin, std::int64_t end) {
   const std::size_t last = plan.sources.size() - 1;
@@ -122,7 +122,7 @@ void pad_rows(const PadPlan& plan, const std::byte* input, std::byte* output, co
     const std::byte* source = input + offset;
     const auto put = [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t position = from, end; position < to; position = end) {
-        // Elements that lie side by side in the input are copied together, and padding is filled together.
+        // Copies contiguous elements of the input together, and fills contiguous padding together.
         const std::int64_t at = along[static_cast<std::size_t>(position)];
         for (end = position + 1; end < to; ++end) {
           if (along[static_cast<std::size_t>(end)] != (at < 0 ? at : at + end - position)) break;
@@ -172,7 +172,7 @@ class PadKernel final : public Kernel {
   PadPlan plan_;
 };
 
-// Amounts that the model computes.
+// A kernel of Pad whose amounts are computed by the model.
 class DynamicPadKernel final : public Kernel {
  public:
   void run(KernelContext& context) const override {

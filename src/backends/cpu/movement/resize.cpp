@@ -1,6 +1,6 @@
 // Resize over the last two axes, or over the two before the last: nearest for elements of 1 to 8 bytes, linear for
-// float32 and bytes, a row of the result at a time. Where each row and column comes from is worked out when the kernel
-// is made.
+// float32 and bytes, one row of the result at a time. The source positions of rows and columns are computed when the
+// kernel is created.
 #include "ops/sampling/resize.h"
 
 #include <algorithm>
@@ -15,18 +15,18 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kGrain = 16384;
-// A map of an axis stays small beside the tensor.
+// The longest axis whose map is small compared with the tensor.
 constexpr std::int64_t kLongestAxis = std::int64_t{1} << 22;
 
-// By position of the result: the two input positions and the share of the second. Nearest: low alone.
+// For each position of the result: the two input positions and the weight of the second. Nearest: only `low`.
 struct AxisMap {
   std::vector<std::int32_t> low, high;
   std::vector<double> fraction;
   std::int64_t input = 0;
-  bool identity = true;  // every position is itself
-  bool doubled = false;  // nearest: position i is input position i / 2
+  bool identity = true;  // every position maps to itself
+  bool doubled = false;  // nearest: position i maps to input position i / 2
 
   std::int64_t size() const { return static_cast<std::int64_t>(low.size()); }
 };
@@ -44,7 +44,7 @@ AxisMap map_axis(const ops::AttributeReader& reader, const ops::ResizedAxis& axi
   for (std::int64_t i = 0; i < axis.size; ++i) {
     double x = unchanged ? static_cast<double>(i) : ops::resize_source_position(reader, axis, i, input);
     require(!std::isnan(x), ErrorKind::failed, "position {} of a resized axis has no place in the input", i);
-    x = std::clamp<double>(x, -1, static_cast<double>(input) + 1);  // far outside is like just outside: the ends repeat
+    x = std::clamp<double>(x, -1, static_cast<double>(input) + 1);  // far outside is like just outside: edges repeat
     const double low = nearest ? ops::resize_nearest_position(reader, x) : std::floor(x);
     map.low.push_back(inside(low));
     map.high.push_back(inside(low + 1));
@@ -59,8 +59,7 @@ bool is_changed(const ops::ResizedAxis& axis, std::int64_t input) {
   return axis.size != input || axis.scale != 1;
 }
 
-// One behind the axis of columns: the rank, or the last axis where the two before it are resized and it is not
-// (channels).
+// The end of the axis of columns: the rank, or the last axis (channels) if the two before it are resized and it is not.
 std::size_t axes_end(const Shape& shape, const std::vector<ops::ResizedAxis>& axes) {
   const std::size_t rank = shape.size();
   const bool inner =
@@ -68,7 +67,7 @@ std::size_t axes_end(const Shape& shape, const std::vector<ops::ResizedAxis>& ax
   return inner ? rank - 1 : rank;
 }
 
-// Row-wise: what the two modes have in common. `x` and `y` walk bytes.
+// Row-by-row resizing, shared by both modes. `x` and `y` are in bytes.
 class ResizeKernel : public Kernel {
  public:
   ResizeKernel(const ops::NodeView& view, const std::vector<ops::ResizedAxis>& axes) {
@@ -87,14 +86,14 @@ class ResizeKernel : public Kernel {
 
   AxisMap rows_, columns_;
   std::int64_t planes_ = 1;
-  std::int64_t inner_ = 1;  // elements that move together: the axis behind the columns
+  std::int64_t inner_ = 1;  // elements moved together: the axis behind the columns
 };
 
 class NearestKernel final : public ResizeKernel {
  public:
   NearestKernel(const ops::NodeView& view, const std::vector<ops::ResizedAxis>& axes)
       : ResizeKernel(view, axes), bytes_(bits_of(view.input(0).dtype) / 8) {
-    // A few channels of bytes move as one element.
+    // A few channels of bytes are moved as one element.
     if (const std::int64_t joined = bytes_ * inner_; joined == 2 || joined == 4 || joined == 8) {
       bytes_ = joined;
       inner_ = 1;
@@ -106,7 +105,7 @@ class NearestKernel final : public ResizeKernel {
     auto* y = static_cast<std::byte*>(context.output(0).mutable_raw());
     const std::int64_t height = rows_.size(), width = output_line() * bytes_, line = input_line() * bytes_;
     context.parallel_for(planes_ * height, grain(), [&](std::int64_t begin, std::int64_t end) {
-      std::int64_t row = begin % height, last = -1;  // the input's row that was picked last
+      std::int64_t row = begin % height, last = -1;  // the input's row selected last
       const std::byte* plane = x + begin / height * rows_.input * line;
       std::byte* target = y + begin * width;
       for (std::int64_t item = begin; item < end; ++item, target += width) {
@@ -185,7 +184,8 @@ class LinearKernel final : public ResizeKernel {
   std::vector<float> column_fraction_;
 };
 
-// Signed or unsigned bytes: in double, each sum in the reference's order, so that ties round the same way.
+// For signed or unsigned bytes: computes in double, each sum in the reference's order, so that ties round in the same
+// way.
 class LinearByteKernel final : public ResizeKernel {
  public:
   LinearByteKernel(const ops::NodeView& view, const std::vector<ops::ResizedAxis>& axes)

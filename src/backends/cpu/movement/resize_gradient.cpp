@@ -1,6 +1,6 @@
 // tessera::ResizeGradient of float32, in every mode: one axis after the other, from the last to the first. Along an
-// axis each position of the result sums the positions that it was spread to, which are listed when the kernel is made;
-// so sums have one order, however rows are spread over threads.
+// axis each position of the result sums the gradients of the positions that it contributed to, which are listed when
+// the kernel is created; so sums have one order, however rows are distributed to threads.
 #include "ops/sampling/resize_gradient.h"
 
 #include <algorithm>
@@ -43,8 +43,8 @@ namespace {
 
 HWY_EXPORT(sum_weighted_rows);
 
-constexpr std::int64_t kGrain = 16384;  // elements a chunk
-// A list of an axis stays small beside the tensor.
+constexpr std::int64_t kGrain = 16384;  // elements per chunk
+// The longest axis whose list is small compared with the tensor.
 constexpr std::int64_t kLongestAxis = std::int64_t{1} << 22;
 
 // The transpose of resizing one axis: [outer, from, inner] to [outer, to, inner].
@@ -65,7 +65,7 @@ AxisSum sum_along(const ops::AttributeReader& reader, const ops::ResizedAxis& ax
     for (std::size_t t = 0; t < taps.weights.size(); ++t) {
       const auto at = std::clamp<std::int64_t>(taps.first + static_cast<std::int64_t>(t), 0, input - 1);
       auto& list = lists[static_cast<std::size_t>(at)];
-      if (!list.empty() && list.back().first == x) list.back().second += taps.weights[t];  // an end that repeats
+      if (!list.empty() && list.back().first == x) list.back().second += taps.weights[t];  // an edge that repeats
       else list.emplace_back(x, taps.weights[t]);
     }
   }
@@ -101,7 +101,7 @@ class ResizeGradientKernel final : public Kernel {
     }
   }
 
-  // Results but for the last, which take turns.
+  // Results of all axes but the last, in two alternating buffers.
   std::int64_t scratch_bytes() const override {
     std::int64_t bytes = 0;
     for (std::size_t i = 0; i + 1 < sums_.size(); ++i) bytes = std::max(bytes, buffer_bytes(i));

@@ -40,8 +40,8 @@ void blend_columns(const float* x, const std::int32_t* low, const std::int32_t* 
   for (; i < count; ++i) y[i] = x[low[i]] * (1 - fraction[i]) + x[high[i]] * fraction[i];
 }
 
-// A multiply and an add of doubles that stay two roundings: a compiler does not join what Highway writes as two
-// intrinsics on x86, and the scalar rest goes through the same functions.
+// A multiplication and an addition of doubles with two roundings: compilers do not fuse what Highway writes as two
+// intrinsics on x86, and the scalar remainder uses the same functions.
 template <class D, class V>
 HWY_INLINE V blend(D d, V a, V b, V fraction) {
   return hn::Add(hn::Mul(hn::Sub(hn::Set(d, 1.0), fraction), a), hn::Mul(fraction, b));
@@ -56,7 +56,7 @@ HWY_INLINE hn::Vec<D> load_bytes(D d, const std::uint8_t* x, bool is_signed) {
   return hn::PromoteTo(d, is_signed ? hn::PromoteTo(di, hn::BitCast(di8, bytes)) : hn::PromoteTo(di, bytes));
 }
 
-// Rounds to nearest even: beside 1.5 * 2^52 a double has no fraction, and its low bits are the integer.
+// Rounds to nearest, ties to even: near 1.5 * 2^52 a double has no fraction, and its low bits are the integer.
 template <class D, class V>
 HWY_INLINE void store_bytes(D d, V v, std::uint8_t* y) {
   const hn::RebindToUnsigned<D> du;
@@ -65,7 +65,7 @@ HWY_INLINE void store_bytes(D d, V v, std::uint8_t* y) {
   hn::StoreU(hn::TruncateTo(du8, hn::And(shifted, hn::Set(du, 255))), du8, y);
 }
 
-// body(d, i) for each vector of doubles, then for each element of the rest.
+// Calls body(d, i) for each vector of doubles, then for each element of the remainder.
 template <class Body>
 HWY_INLINE void for_each_vector(std::int64_t count, Body body) {
   const hn::ScalableTag<double> d;

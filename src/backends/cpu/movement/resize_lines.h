@@ -1,4 +1,4 @@
-// Lines of a resized tensor: elements picked, and neighbours blended.
+// Lines of a resized tensor: selected elements, and blended neighbours.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ void blend_rows(const float* a, const float* b, float fraction, float* y, std::i
 void blend_columns(const float* x, const std::int32_t* low, const std::int32_t* high, const float* fraction, float* y,
                    std::int64_t count);
 
-// The same for bytes, in double and without fused steps; what blends to bytes rounds to nearest even.
+// Blends bytes in double, without fused multiply-adds; results in bytes round to nearest, ties to even.
 void blend_byte_rows(const std::uint8_t* a, const std::uint8_t* b, bool is_signed, double fraction, double* y,
                      std::int64_t count);
 void blend_to_bytes(const double* a, const double* b, double fraction, std::uint8_t* y, std::int64_t count);
 void blend_columns_to_bytes(const double* x, const std::int32_t* low, const std::int32_t* high, const double* fraction,
                             std::uint8_t* y, std::int64_t count);
 
-// Elements of 1, 2, 4 or 8 bytes: every element twice, and y[i] = x[low[i]].
+// For elements of 1, 2, 4 or 8 bytes: repeats every element twice; y[i] = x[low[i]].
 void double_elements(const void* x, void* y, std::int64_t count, std::int64_t bytes);
 void pick_elements(const void* x, const std::int32_t* low, void* y, std::int64_t count, std::int64_t bytes);
 

@@ -1,4 +1,4 @@
-// What ScatterElements and ScatterND have in common: how an update meets what is there.
+// Definitions shared by ScatterElements and ScatterND: the operations that combine an update with an element.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ struct Replace {
   }
 };
 
-// Integers wrap; NaN wins over every number.
+// Integers wrap; the result is NaN if either operand is NaN.
 template <ops::ScatterReduction reduction>
 struct Join {
   template <typename T>
@@ -42,7 +42,7 @@ struct Join {
 };
 
 // Calls visit(join, T{}) with the operation of the node on its elements; without a reduction T is an integer of their
-// width, of 8 to 64 bits.
+// size, 8 to 64 bits.
 template <typename Visit>
 void with_join(ops::ScatterReduction reduction, DType dtype, Visit visit) {
   using ops::ScatterReduction;
@@ -82,13 +82,13 @@ void with_join(ops::ScatterReduction reduction, DType dtype, Visit visit) {
   }
 }
 
-// Why with_join does not take the node, or "".
+// Returns why with_join does not support the node, or "".
 std::string reject_unless_joined(const ops::NodeView& view);
 
-// Makes the output a copy of the data, on all threads, unless it is written over the data.
+// Copies the data to the output, with all threads, unless the output is in the data's memory.
 void copy_data(KernelContext& context);
 
-// The values of an input, copied to `kept` where the output is written over them.
+// Returns the values of an input, copied to `kept` if the output is written over them.
 const void* apart_from_output(KernelContext& context, const Tensor& input, std::vector<std::byte>& kept);
 
 }  // namespace tessera::backends::cpu

@@ -1,6 +1,6 @@
-// ScatterElements: the data is copied, or written over in place. Lines along the axis change different elements, so
-// threads share them out; along one line updates go in order, so that the last of equal indices wins and sums have the
-// same bits whatever the number of threads.
+// ScatterElements: copies the data, or works in place. Lines along the axis change different elements, so they are
+// distributed to threads; along one line updates are applied in order, so that the last of equal indices wins and sums
+// are equal bit for bit with any number of threads.
 #include <algorithm>
 
 #include "backends/cpu/movement/kernels.h"
@@ -13,13 +13,12 @@ namespace {
 constexpr std::int64_t kUpdatesAChunk = 8192;
 constexpr std::int64_t kLeastColumns = 64;  // of a part of a row that a thread takes
 
-// Indices as [outer, length, columns], the axis being the second one. Where the data's axes behind it are longer than
-// those of the indices, columns are not all neighbours there: they come in rows of `row` that are.
+// Indices as [outer, length, columns], where `length` is the axis. If the data's axes behind it are longer than those
+// of the indices, not all columns are contiguous in the data: they form contiguous rows of `row` elements.
 struct Lines {
   std::int64_t outer = 1, length = 1, columns = 1, row = 1;
   std::int64_t bound = 1, stride = 1;        // of the data along the axis
-  std::vector<std::int64_t> sizes, strides;  // of the indices and of the data, for each axis but this one and the last
-                                             // behind it
+  std::vector<std::int64_t> sizes, strides;  // of indices and data: all axes but this one and the last
 };
 
 Lines lines_of(const Tensor& data, const Tensor& indices, std::size_t axis) {
@@ -45,7 +44,7 @@ Lines lines_of(const Tensor& data, const Tensor& indices, std::size_t axis) {
   return lines;
 }
 
-// Returns where the first column of a row lies in the data. Rows are counted over all axes but this one and the last.
+// Returns the offset of a row's first column in the data. Rows are counted over all axes but this one and the last.
 std::int64_t place_of_row(const Lines& lines, std::int64_t row) {
   std::int64_t place = 0;
   for (std::size_t i = lines.sizes.size(); i-- > 0;) {
@@ -59,7 +58,7 @@ template <typename Index, typename T, typename Joins>
 void scatter_lines(KernelContext& context, const Lines& lines, const Index* indices, const T* updates, T* to,
                    const Joins& join) {
   const std::int64_t rows = lines.columns / lines.row, all_rows = lines.outer * rows;
-  // A row is parted where there are too few of them for all threads.
+  // Rows are split if there are fewer of them than threads.
   const std::int64_t parts = std::clamp<std::int64_t>(2 * context.resources().threads() / all_rows, 1,
                                                       std::max<std::int64_t>(lines.row / kLeastColumns, 1));
   const std::int64_t part = (lines.row + parts - 1) / parts;

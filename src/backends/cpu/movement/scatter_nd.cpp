@@ -1,5 +1,5 @@
-// ScatterND: the data is copied, or written over in place, and runs of it meet their updates one after the other, so
-// that the last of equal indices wins.
+// ScatterND: copies the data, or works in place, and applies updates to runs of elements one after the other, so that
+// the last of equal indices wins.
 #include "backends/cpu/movement/kernels.h"
 #include "backends/cpu/movement/scatter.h"
 #include "base/error.h"

@@ -1,6 +1,6 @@
-// tessera::ScatterRows of float32. The result is cut into blocks of rows; each block is cleared and takes those rows
-// that belong to it, in the order of the indices. So sums have the same bits however the blocks are spread over
-// threads, and every block is in the cache when rows are added to it.
+// tessera::ScatterRows of float32. The result is cut into blocks of rows; each block is cleared and adds the rows that
+// belong to it, in the order of the indices. So sums are equal bit for bit however blocks are distributed to threads,
+// and a block is in the cache when rows are added to it.
 #include "ops/movement/scatter_rows.h"
 
 #include <algorithm>
@@ -41,10 +41,10 @@ namespace {
 HWY_EXPORT(add_scattered_row);
 
 constexpr std::int64_t kBlockElements = 64 * 1024;
-constexpr std::int64_t kGrain = 16 * 1024;  // elements a chunk
-constexpr std::int64_t kMostBlocks = 64;    // of a slab; each looks at all indices
+constexpr std::int64_t kGrain = 16 * 1024;  // elements per chunk
+constexpr std::int64_t kMostBlocks = 64;    // of a slab; each scans all indices
 
-// Rows [first, end) of one slab of the result.
+// Computes the rows [first, end) of one slab of the result.
 template <typename Index>
 void scatter_block(const ops::ScatterRowsShape& shape, const float* rows, const Index* indices, float* slab,
                    std::int64_t first, std::int64_t end) {

@@ -1,4 +1,4 @@
-// Adding rows up, as the gradients of look-ups do.
+// Adds rows, for the gradients of look-ups.
 #pragma once
 
 #include <cstdint>

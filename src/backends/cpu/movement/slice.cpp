@@ -20,7 +20,7 @@ Movement resolve(const MovementArguments& arguments) {
     const ops::SliceRange range = ops::slice_range(input[axis], request.starts[i], request.ends[i], request.steps[i]);
     movement.shape[axis] = range.count;
     movement.offset += range.start * movement.strides[axis];
-    // A step beyond the axis is never taken; kept, its product with the stride could overflow.
+    // With a single element the step is not used, and its product with the stride could overflow.
     if (range.count > 1) movement.strides[axis] *= range.step;
   }
   movement.dims = movement.shape;

@@ -60,7 +60,7 @@ void transpose_panel_u32(const std::uint32_t* source, std::int64_t source_stride
   }
 }
 
-// target[3 row + column] = source[column * source_stride + row]: the channels of a picture side by side.
+// target[3 row + column] = source[column * source_stride + row]: interleaves the three channels of an image.
 template <typename T>
 void interleave_3(const T* source, std::int64_t source_stride, T* target, std::int64_t rows) {
   const hn::ScalableTag<T> d;
@@ -92,10 +92,10 @@ HWY_EXPORT(transpose_panel_u32);
 HWY_EXPORT(interleave_3_u8);
 HWY_EXPORT(interleave_3_u32);
 
-// Rows a panel of a transposition: a cache line of 4-byte elements, so that each line of the source is read once; and
-// where only few columns lie side by side.
+// Rows per panel of a transposition: a cache line of 4-byte elements, so that each line of the source is read once; and
+// more if only a few columns are contiguous.
 constexpr std::int64_t kPanelRows = 16, kLongPanelRows = 1024, kFewColumns = 4;
-// Bytes a chunk of a parallel loop.
+// Bytes per chunk of a parallel loop.
 constexpr std::int64_t kGrainBytes = 128 * 1024;
 // Twice the highest rank of a tensor: Tile doubles it.
 constexpr std::size_t kMaxAxes = 128;
@@ -148,7 +148,7 @@ bool moves_as_bytes(DType type) {
 
 template <typename T>
 void StridedCopy::choose_functions(bool transposes) {
-  // A call to memcpy costs more than a short loop.
+  // Elements up to which a loop is faster than a call of memcpy.
   constexpr std::int64_t kShortLine = 32;
   if (transposes) transpose_panel_ = transpose_panel<T>;
   else if (line_.source == 1 && line_.count > kShortLine) copy_line_ = copy_contiguous<T>;
@@ -160,7 +160,7 @@ StridedCopy::StridedCopy(DType type, const Shape& dims, const std::vector<std::i
     : element_bytes_(bits_of(type) / 8), offset_(offset) {
   const std::int64_t elements = element_count(dims);
   if (elements == 0) return;
-  // Innermost first; neighbours that the source walks as one axis are merged.
+  // Innermost first; neighbouring axes that are contiguous in the source are merged.
   std::vector<Axis> axes;
   std::int64_t target = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {

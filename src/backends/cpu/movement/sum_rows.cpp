@@ -1,5 +1,5 @@
-// tessera::SumRows of float32: the indices are sorted, those of one place in their order, and the rows of each place
-// are added up by one thread, so that sums have the same bits for any number of threads.
+// tessera::SumRows of float32: the indices are sorted stably by place, and the rows of each place are added by one
+// thread, so that sums are equal bit for bit with any number of threads.
 #include "ops/movement/sum_rows.h"
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 namespace tessera::backends::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 16 * 1024;  // floats a chunk
+constexpr std::int64_t kGrain = 16 * 1024;  // floats per chunk
 
-// The memory that a thread works in.
+// The buffers of a thread.
 struct Workspace {
-  std::vector<std::int64_t> places, order, begins;  // of each index; indices by place; where each place begins there
+  std::vector<std::int64_t> places, order, begins;  // of each index; indices by place; start of each place there
   std::vector<std::int64_t> counts;
 
   static Workspace& of_this_thread() {
@@ -27,7 +27,7 @@ struct Workspace {
   }
 };
 
-// Sorts the numbers of the indices by their places: by counting where the table is small, by comparing otherwise.
+// Sorts index numbers by place: by counting if the table is small, by comparisons otherwise.
 void sort(Workspace& work, std::int64_t size) {
   const auto count = static_cast<std::int64_t>(work.places.size());
   work.order.resize(work.places.size());

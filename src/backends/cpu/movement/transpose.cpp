@@ -7,7 +7,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// `input` seen as `shape`, with its axes permuted.
+// Creates the kernel that permutes the axes of `input`, reshaped to `shape`.
 std::unique_ptr<Kernel> make_permutation(const ops::NodeView& view, const Shape& shape,
                                          const std::vector<std::int64_t>& permutation) {
   const std::vector<std::int64_t> own = row_major_strides(shape);

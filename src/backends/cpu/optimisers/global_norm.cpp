@@ -1,4 +1,4 @@
-// The norm of all tensors of a list together, in float32: squares are summed in double precision, piece by piece.
+// The joint norm of all tensors of a list, in float32: squares are summed in double precision, piece by piece.
 #include "ops/training/global_norm.h"
 
 #include <cmath>

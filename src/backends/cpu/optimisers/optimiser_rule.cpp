@@ -24,12 +24,12 @@ HWY_INLINE V set(float value) {
   return hn::Set(D(), value);
 }
 
-// What a rule changes, a vector of elements.
+// The values that a rule changes, as vectors of elements.
 struct Element {
   V parameter, gradient, first, second;
 };
 
-// The decay goes into the gradient.
+// The gradient plus weight decay (L2 regularisation).
 HWY_INLINE V decayed(const StepNumbers& n, const Element& e) {
   return hn::MulAdd(set(n.decay), e.parameter, hn::Mul(e.gradient, set(n.gradient_scale)));
 }
@@ -91,7 +91,7 @@ HWY_INLINE V lamb_change(const StepNumbers& n, const Element& e) {
   return hn::MulAdd(set(n.decay), e.parameter, direction);
 }
 
-// The second half of LAMB: its moments are those of this step.
+// The second half of LAMB: the moments are already those of this step.
 struct Lamb {
   static constexpr int states = 0;
   HWY_INLINE void operator()(const StepNumbers& n, Element& e) const {
@@ -133,7 +133,7 @@ SquaredNorms lamb_norms(const StepNumbers& numbers, const OptimiserOperands& ope
   const StepNumbers n = numbers;
   const OptimiserOperands o = operands;
   SquaredNorms norms{squares::sum(o.parameter, o.count), 0};
-  // Changes of a few vectors at a time are summed while they are in the cache.
+  // Elements whose changes are summed while they are in the cache.
   constexpr std::int64_t kTogether = 1024;
   HWY_ALIGN float changes[kTogether];
   for (std::int64_t begin = 0; begin < o.count; begin += kTogether) {

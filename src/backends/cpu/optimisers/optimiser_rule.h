@@ -1,4 +1,4 @@
-// The rules of ops/training/optimiser_step.h over elements in float32, compiled for each instruction set.
+// The update rules of ops/training/optimiser_step.h on float32 elements, compiled for each instruction set.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace tessera::backends::cpu {
 
-// Elements of one parameter, its gradient and its states. Results may lie over their operands.
+// Elements of one parameter, its gradient and its states. Results may be in place.
 struct OptimiserOperands {
   const float *parameter, *gradient, *state[2];
   float *new_parameter, *new_state[2];
   std::int64_t count;
 };
 
-// The numbers of a step for one parameter.
+// The coefficients of a step for one parameter.
 struct StepNumbers {
-  float rate = 0;  // of the last product: with the correction of the first moment, the norms of LAMB
+  float rate = 0;  // of the final product; includes the correction of the first moment, and LAMB's norms
   float gradient_scale = 0, decay = 0, momentum = 0, epsilon = 0;
   float beta1 = 0, beta2 = 0, rest1 = 0, rest2 = 0;  // the decays of the moments, and 1 minus each
   float first = 0;                                   // LAMB: 1 / (1 − β1^t)
@@ -35,10 +35,10 @@ struct OptimiserFunctions {
   using Norms = SquaredNorms (*)(const StepNumbers&, const OptimiserOperands&);
   Update sgd, sgd_momentum, adam, adagrad, lars, lamb;
   Norms lars_norms;  // of the parameter and the scaled gradient
-  Norms lamb_norms;  // of the parameter and its change, after both moments took the gradient in
+  Norms lamb_norms;  // of the parameter and its change, after both moments are updated
 };
 
-// What a node with the attributes of an optimiser does to elements. The numbers of a step are computed in double
+// The update rule of a node with the attributes of an optimiser. The coefficients of a step are computed in double
 // precision.
 class OptimiserRule {
  public:
@@ -51,7 +51,7 @@ class OptimiserRule {
   bool is_lamb() const { return algorithm_ == Algorithm::lamb; }
   const OptimiserFunctions& functions() const { return *functions_; }
   OptimiserFunctions::Update update() const;
-  // The numbers for a parameter with that weight decay. The rates of LARS and LAMB lack what the norms say.
+  // The coefficients for a parameter with that weight decay. The rates of LARS and LAMB do not include the norms yet.
   StepNumbers numbers(double decay, double rate, double count, double scale) const;
 
  private:

@@ -1,6 +1,6 @@
-// One step of an optimiser over all parameters at once, in float32. Each element is read and written once; LARS and
-// LAMB read twice, as they need the norms of each tensor first. The operands of the step that all elements share are
-// computed in double precision.
+// One step of an optimiser over all parameters, in float32. Each element is read and written once; LARS and LAMB read
+// twice, as they need the norms of each tensor first. The coefficients of the step that all elements share are computed
+// in double precision.
 #include "ops/training/optimiser_step.h"
 
 #include <cmath>
@@ -87,7 +87,7 @@ class OptimiserStepKernel final : public Kernel {
     return operands;
   }
 
-  // A step that is not taken.
+  // Keeps all parameters and states: the step is skipped.
   void keep_all(KernelContext& context) const {
     const auto keep = [](const float* from, float* to, std::int64_t count) {
       if (from != to) std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));

@@ -1,5 +1,6 @@
-// One step of an optimiser over a table of which only some rows have a gradient, in float32. Where the others rest, the
-// step reads and writes only these rows; otherwise it goes over the table once, with a gradient of zero between them.
+// One step of an optimiser over a table of which only some rows have a gradient, in float32. If the rule leaves the
+// other rows unchanged, the step reads and writes only rows with a gradient; otherwise it goes over the table once,
+// with a zero gradient for the others.
 #include "ops/training/row_optimiser_step.h"
 
 #include <algorithm>
@@ -47,15 +48,15 @@ class RowOptimiserStep final : public Kernel {
 
  private:
   struct Table {
-    std::int64_t rows, size;                    // floats of a row
-    std::span<const std::int64_t> places = {};  // of rows with a gradient
+    std::int64_t rows, size;                    // floats per row
+    std::span<const std::int64_t> places = {};  // indices of rows with a gradient
   };
 
   const Tensor& from(KernelContext& context, std::size_t result) const {
     return context.input(result == 0 ? input::parameter : input::first_state + result - 1);
   }
 
-  // Results begin as their operands, where they do not lie over them.
+  // Copies the operands to the results, unless they are in place.
   void keep(KernelContext& context) const {
     for (std::size_t i = 0; i <= rule_.states(); ++i) {
       const float* old = from(context, i).data<float>();
@@ -67,7 +68,7 @@ class RowOptimiserStep final : public Kernel {
     }
   }
 
-  // `count` floats of the table from `at` on.
+  // The operands for `count` floats of the table, from `at` on.
   OptimiserOperands operands(KernelContext& context, std::int64_t at, const float* gradient, std::int64_t count) const {
     OptimiserOperands operands{from(context, 0).data<float>() + at,          gradient,           {nullptr, nullptr},
                                context.output(0).mutable_data<float>() + at, {nullptr, nullptr}, count};
@@ -98,7 +99,7 @@ class RowOptimiserStep final : public Kernel {
     });
   }
 
-  // Rows [row, end).
+  // Updates the rows [row, end).
   void update_block(KernelContext& context, const Table& table, const StepNumbers& numbers, std::int64_t row,
                     std::int64_t end) const {
     const OptimiserFunctions::Update update = rule_.update();

@@ -17,8 +17,8 @@ namespace squares {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Σ x² over all x that `at(i, mask)` yields: vectors of floats, as many as a vector has doubles, from element i on,
-// zero where the mask is not set. The square of no finite float overflows a double.
+// Σ x² over all x that `at(i, mask)` returns: vectors of floats, with as many lanes as a vector has doubles, from
+// element i on, zero where the mask is not set. The square of a finite float does not overflow a double.
 template <class At>
 HWY_INLINE double sum(std::int64_t count, const At& at) {
   const hn::ScalableTag<double> d;

@@ -1,4 +1,4 @@
-// Lists of tensors cut into pieces, over which operators on all parameters of a model at once are spread.
+// Cuts lists of tensors into pieces, so that operators over all parameters of a model can be parallelised.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct TensorPiece {
   std::int64_t begin, end;
 };
 
-// The pieces of all tensors in their order. They depend on the tensors' sizes alone, so that sums of pieces are the
-// same for any number of threads.
+// The pieces of all tensors in order. They depend only on the tensors' sizes, so that sums over pieces are the same
+// with any number of threads.
 class TensorPieces {
  public:
   // `counts`: the number of elements of each tensor.
@@ -25,7 +25,8 @@ class TensorPieces {
   std::size_t size() const { return pieces_.size(); }
   const TensorPiece& operator[](std::size_t piece) const { return pieces_[piece]; }
 
-  // Calls body(piece number) for each piece, on all threads of the run. Neighbouring small pieces go together.
+  // Calls body(piece number) for each piece, with all threads of the run. Neighbouring small pieces are handed out
+  // together.
   template <typename Body>
   void for_each(KernelContext& context, const Body& body) const {
     context.parallel_for(static_cast<std::int64_t>(groups_.size()) - 1, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -34,7 +35,7 @@ class TensorPieces {
     });
   }
 
-  // For each tensor the sum of what its pieces gave, in their order.
+  // For each tensor, the sum of the values of its pieces, in order.
   std::vector<double> sum_by_tensor(std::span<const double> of_pieces) const;
 
  private:

@@ -1,5 +1,5 @@
-// tessera::AveragePoolGradient of float32, channels first: planes in parallel, each cleared and then given the shares
-// of its windows, in their order.
+// tessera::AveragePoolGradient of float32, channels first: planes in parallel; each is cleared and then receives the
+// gradients of its windows, in order.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 16384;  // elements a chunk
+constexpr std::int64_t kGrain = 16384;  // elements per chunk
 
 // The window of one output position along an axis: `count` taps from input position `first` on, `dilation` apart.
 struct Taps {
@@ -57,7 +57,7 @@ class AveragePoolGradient final : public Kernel {
   }
 
  private:
-  // All windows of the axes from `axis` on; `from` moves on behind them. `to` is where the outer axes' taps lie.
+  // Spreads all windows over the axes from `axis` on, and advances `from` behind them. `to` is at the outer axes' taps.
   void spread(std::size_t axis, float divisor, const float*& from, float* to) const {
     std::int64_t stride = 1;
     for (std::size_t i = axis + 1; i < inputs_.size(); ++i) stride *= inputs_[i];

@@ -1,4 +1,4 @@
-// MaxPool, AveragePool and their global forms in float32.
+// MaxPool, AveragePool and their global forms in float32, channels first.
 #include <algorithm>
 
 #include "backends/cpu/convolutions/sliding_window.h"
@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Sums in a fixed order: four vectors side by side, added up at the end.
+// Sums in a fixed order: in four vectors, which are added at the end.
 float sum_all(const float* x, std::int64_t count) {
   const hn::ScalableTag<float> d;
   constexpr std::int64_t kLanes = HWY_LANES(float);
@@ -33,13 +33,13 @@ float sum_all(const float* x, std::int64_t count) {
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
 }
 
-// The larger of two; NaN where one is.
+// The larger of two; NaN if either is NaN.
 template <class V>
 V larger(V best, V value) {
   return hn::IfThenElse(hn::Or(hn::Gt(value, best), hn::IsNaN(value)), value, best);
 }
 
-// The largest; NaN when there is one.
+// The largest element; NaN if any is NaN.
 float max_all(const float* x, std::int64_t count) {
   const hn::ScalableTag<float> d;
   constexpr std::int64_t kLanes = HWY_LANES(float);
@@ -58,7 +58,7 @@ float max_all(const float* x, std::int64_t count) {
   return result;
 }
 
-// The largest of each 2 × 2 windows that follow each other in two lines; NaN where there is one.
+// The maxima of consecutive 2 × 2 windows of two lines; NaN if an element is NaN.
 #if HWY_TARGET == HWY_SCALAR
 void max_2x2(const float* above, const float* below, float* y, std::int64_t count) {
   const hn::ScalableTag<float> d;
@@ -102,7 +102,7 @@ class Pool final : public Kernel {
       : window_(ops::pooling_geometry(view, view.input(0).shape), operation),
         averages_(operation == WindowOperation::sum) {
     if (!averages_) return;
-    // With padding counted, all of the padded input counts; what a window covers beyond it never does.
+    // With count_include_pad, elements of the padding count; taps beyond the padded input never do.
     const bool padding = view.integer("count_include_pad") != 0;
     for (std::size_t i = 0; i < 3; ++i) {
       const ops::WindowAxis& axis = window_.axes()[i];
@@ -131,7 +131,7 @@ class Pool final : public Kernel {
   }
 
  private:
-  // Lines [first, last) of one channel by the number of taps that counted.
+  // Divides the lines [first, last) of one channel by the number of taps that counted.
   void divide(float* plane, std::int64_t first, std::int64_t last) const {
     const std::int64_t rows = window_.axes()[1].output, columns = window_.axes()[2].output;
     for (std::int64_t line = first; line < last; ++line) {
@@ -150,7 +150,7 @@ class Pool final : public Kernel {
   std::vector<float> counts_[3];
 };
 
-// Maxima of 2 × 2 windows side by side, which need no padded copy.
+// Max pooling with non-overlapping 2 × 2 windows, which needs no padded copy.
 class MaxPool2x2 final : public Kernel {
  public:
   static bool fits(const std::vector<ops::WindowAxis>& axes) {

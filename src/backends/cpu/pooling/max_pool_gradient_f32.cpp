@@ -1,6 +1,6 @@
-// The gradient of maximum pooling in float32: each window finds the element that it took once more. With the channels
-// last those of a window are searched side by side, a block of channels of an image at a time; with the channels first
-// a channel of an image is an item of work. So no two threads add to the same element.
+// The gradient of max pooling in float32: each window searches its maximum again. With channels last, the windows of
+// neighbouring channels are searched in vectors, one block of channels of an image per work item; with channels first,
+// a work item is one channel of an image. So no two threads add to the same element.
 #include <algorithm>
 #include <vector>
 
@@ -20,8 +20,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One window of `count` channels: its elements are those at x + offsets[tap] + channel. Without a branch: which
-// channels a tap takes cannot be predicted.
+// Spreads the gradients of one window of `count` channels; its elements are at x + offsets[tap] + channel. Without
+// branches: which channels a tap wins cannot be predicted.
 void spread_window(const float* dy, const float* x, const float* y, float* dx, const std::int64_t* offsets,
                    std::int64_t taps, std::int64_t count) {
   const hn::ScalableTag<float> d;
@@ -49,13 +49,13 @@ HWY_EXPORT(spread_window);
 
 constexpr std::int64_t kChannelBlock = 64;  // a multiple of every vector length
 
-// The taps of a window that lie on the input.
+// The taps of a window that are inside of the input.
 struct Taps {
   Taps(const ops::WindowAxis& axis, std::int64_t o)
       : start(o * axis.stride - axis.pad_begin),
         begin(std::max<std::int64_t>(0, base::ceil_divide(-start, axis.dilation))),
         end(std::min(axis.kernel, base::ceil_divide(axis.input - start, axis.dilation))) {}
-  // The input position of the last tap, where there is one.
+  // The input position of the last tap, if there is any.
   std::int64_t last(const ops::WindowAxis& axis) const { return start + (end - 1) * axis.dilation; }
   std::int64_t start, begin, end;
 };
@@ -95,8 +95,8 @@ class MaxPoolGradient final : public Kernel {
     float* dx;
   };
 
-  // Calls reach(lines) before each line of windows, which lie on that many of the image's lines at most, then
-  // body(output position, elements under its window) for each window, the elements as multiples of `stride`.
+  // Calls reach(lines) before each line of windows, which lie within the first `lines` lines of the image, then
+  // body(output position, elements under its window) for each window; elements are in multiples of `stride`.
   template <typename Reach, typename Body>
   void for_each_window(std::int64_t stride, const Reach& reach, const Body& body) const {
     thread_local std::vector<std::int64_t> offsets;

@@ -1,5 +1,4 @@
-// Maximum pooling of bytes, signed or not, and of bfloat16 numbers with the channels last: the taps of a window as rows
-// of elements.
+// Channels-last max pooling of signed or unsigned bytes and of bfloat16, with the taps of a window as rows of elements.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -30,8 +29,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET != HWY_SCALAR
-// What vectors compare instead of an element, and back: bytes as they are; bfloat16 numbers (bits) as integers in the
-// order of the numbers, NaN above them all.
+// The keys that vectors compare instead of elements, and the conversion back: bytes unchanged; bfloat16 (bits) as
+// integers in the order of the numbers, with NaN above all.
 template <class D>
 HWY_INLINE hn::Vec<D> key_of(D d, hn::Vec<D> x) {
   if constexpr (sizeof(hn::TFromD<D>) == 1) return x;
@@ -45,7 +44,7 @@ HWY_INLINE hn::Vec<D> element_of(D d, hn::Vec<D> key) {
   return hn::Xor(key, hn::And(hn::ShiftRight<15>(key), hn::Set(d, 0x7FFF)));
 }
 
-// As many elements as fit whole vectors, from `first` on. Returns where it ends.
+// Processes as many elements as fit whole vectors, from `first` on. Returns the end.
 template <class D, typename T>
 HWY_INLINE std::int64_t maximum_vectors(D d, const T* const* rows, std::int64_t taps, T* y, std::int64_t first,
                                         std::int64_t count) {
@@ -57,7 +56,7 @@ HWY_INLINE std::int64_t maximum_vectors(D d, const T* const* rows, std::int64_t 
     auto key = load(0, first);
     for (std::int64_t tap = 1; tap < taps; ++tap) key = hn::Max(key, load(tap, first));
     hn::StoreU(element_of(d, key), d, reinterpret_cast<Number*>(y + first));
-    if (first < count - lanes) first = std::min(first, count - 2 * lanes);  // the last vector may compute some again
+    if (first < count - lanes) first = std::min(first, count - 2 * lanes);  // the last vector may overlap
   }
   return first;
 }
@@ -74,7 +73,7 @@ inline bool exceeds(std::uint16_t x, std::uint16_t y) {
   return a > b || std::isnan(a);
 }
 
-// y = the largest of `taps` rows, element by element. A NaN stays one.
+// y = the maximum of `taps` rows, element by element; NaN if one is NaN.
 template <typename T>
 void maximum_row(const T* const* rows, std::int64_t taps, T* y, std::int64_t count) {
   std::int64_t i = 0;
@@ -114,8 +113,8 @@ HWY_EXPORT(maximum_row_function);
 HWY_EXPORT(maximum_signed_row_function);
 HWY_EXPORT(maximum_bf16_row_function);
 
-// The largest along the axes outside of a line first, of all pixels of a line at once, then along the line. `least`:
-// what a window of padding alone gives.
+// First takes the maxima over the outer axes, for all pixels of a line at once, then along the line. `least`: the
+// result of a window that contains only padding.
 template <typename T>
 class MaxPoolOfRows final : public Kernel {
  public:
@@ -137,10 +136,10 @@ class MaxPoolOfRows final : public Kernel {
 
  private:
   static constexpr std::int64_t kChunkElements = 8192;
-  static constexpr std::int64_t kTogetherElements = 16384;  // of a line at a time: they stay in the first-level cache
+  static constexpr std::int64_t kTogetherElements = 16384;  // of a line at a time, which stay in the first-level cache
 
   void run_line(const T* x, std::int64_t i, T* y) const {
-    thread_local std::vector<const T*> under, taps;  // lines under the windows, and from where on they are read
+    thread_local std::vector<const T*> under, taps;  // lines under the windows, and the addresses they are read from
     thread_local std::vector<T> largest;
     under.clear();
     for_each_line_under(geometry_, i, [&](std::int64_t offset, std::int64_t) { under.push_back(x + offset); });
@@ -168,7 +167,7 @@ class MaxPoolOfRows final : public Kernel {
     }
   }
 
-  // The outputs [begin, end) of a line whose pixel p is at x + p * channels.
+  // Computes the outputs [begin, end) of a line whose pixel p is at x + p * channels.
   void run_along(const T* x, std::int64_t begin, std::int64_t end, T* y, std::vector<const T*>& taps) const {
     const ops::WindowAxis& line = geometry_.axes[2];
     const std::int64_t channels = geometry_.channels;
@@ -178,7 +177,7 @@ class MaxPoolOfRows final : public Kernel {
       for (std::int64_t w = start; w < start + line.extent(); w += line.dilation) {
         if (w >= 0 && w < line.input) taps.push_back(x + w * channels);
       }
-      // Windows that lie inside of the line a pixel apart are one row.
+      // Windows inside of the line with stride 1 are one row.
       const std::int64_t inside = line.stride == 1 && start >= 0 ? line.input - line.extent() - start + 1 : 0,
                          together = std::clamp<std::int64_t>(inside, 1, end - o);
       if (taps.empty()) std::fill_n(y + o * channels, together * channels, least_);

@@ -1,4 +1,4 @@
-// Pooling in float32 with the channels last, by the vectors of convolutions/window_line_f32.cpp.
+// Channels-last pooling in float32, by the vector loops of convolutions/window_line_f32.cpp.
 #include <algorithm>
 #include <limits>
 
@@ -29,7 +29,7 @@ class MaxPool final : public Kernel {
 class AveragePool final : public Kernel {
  public:
   explicit AveragePool(const ops::NodeView& view) : lines_(channels_last_pool_geometry(view), WindowSum::plain) {
-    // With padding counted, all of the padded input counts; what a window covers beyond it never does.
+    // With count_include_pad, elements of the padding count; taps beyond the padded input never do.
     const bool padding = view.integer("count_include_pad") != 0;
     for (std::size_t i = 0; i < 3; ++i) {
       const ops::WindowAxis& axis = lines_.geometry().axes[i];
@@ -45,7 +45,7 @@ class AveragePool final : public Kernel {
       divisors.clear();
       const float outer = counts_[0][static_cast<std::size_t>(plane)] * counts_[1][static_cast<std::size_t>(row)];
       for (const float count : counts_[2])
-        divisors.push_back(std::max(1.0f, outer * count));  // of a window of nothing: 0
+        divisors.push_back(std::max(1.0f, outer * count));  // 0 for a window without elements
       line.divisors = divisors.data();
     };
     lines_.for_each_line(context, lines_.common_line(), nullptr, prepare, [](const WindowLine&) {});

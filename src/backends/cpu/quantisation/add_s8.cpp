@@ -1,4 +1,4 @@
-// QLinearAdd of tensors of one shape: bytes in, bytes out, real numbers in between in registers.
+// QLinearAdd of tensors of equal shape: 8-bit operands and result, float32 in registers in between.
 #include <algorithm>
 
 #include "backends/cpu/quantisation/kernels.h"
@@ -75,7 +75,7 @@ namespace {
 
 HWY_EXPORT(add_rows_function);
 
-// Places of scale and zero point of A, B and the result.
+// Input indices of A, B and the result's scale; each is followed by its zero point.
 constexpr std::size_t kA = 1, kB = 4, kY = 6;
 
 float scale_at(const KernelContext& context, std::size_t i) {

@@ -1,5 +1,6 @@
-// Between float32 and 8-bit integers, with one scale a tensor or an index of an axis. Quotients are rounded to float32
-// and then half to even, as the operators' descriptions say: results are those of the reference bit by bit.
+// Conversions between float32 and 8-bit integers, with one scale per tensor or per index of an axis. Quotients are
+// rounded to float32 and then half to even, as the operators' descriptions say: results are equal to the reference's
+// bit for bit.
 #include "ops/quantised/quantisation.h"
 
 #include <algorithm>
@@ -14,10 +15,10 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kGrain = 16384;
 
-// How scales lie on a tensor seen as [outer, scales, inner]; one scale for all: [1, 1, elements].
+// The layout of scales on a tensor as [outer, scales, inner]; with one scale: [1, 1, elements].
 struct ScaleLayout {
   explicit ScaleLayout(const ops::NodeView& view) {
     const Shape& shape = view.input(0).shape;
@@ -106,7 +107,7 @@ class DynamicQuantiseKernel final : public Kernel {
   }
 
  private:
-  // The order of joining does not matter to the result.
+  // The result does not depend on the order in which ranges are joined.
   Extremes range_of(const KernelContext& context, const float* x, std::int64_t count) const {
     constexpr std::int64_t kParts = 32;
     std::array<Extremes, kParts> parts;

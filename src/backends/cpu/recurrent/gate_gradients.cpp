@@ -17,7 +17,7 @@ using GradientTag = hn::ScalableTag<float>;
 using GradientVector = hn::Vec<GradientTag>;
 constexpr std::int64_t kGradientLanes = HWY_LANES(float);
 
-// Loads and stores of the units [u, u + lanes) of a row, as far as there are so many.
+// Loads and stores of the units [u, u + lanes) of a row, as far as they exist.
 struct Units {
   explicit Units(const GateGradientRow& from, std::int64_t first)
       : row(from), u(first), mask(hn::FirstN(d, static_cast<std::size_t>(std::min(kGradientLanes, from.count - u)))) {}
@@ -28,7 +28,7 @@ struct Units {
   }
   HWY_INLINE GradientVector kept(std::int64_t i) const { return load(row.kept + i * row.stride); }
   HWY_INLINE void store(GradientVector value, float* to) const { hn::BlendedStore(value, mask, d, to + u); }
-  // The gradient of the hidden state after the step, but for what is carried.
+  // The gradient of the hidden state after the step, without `carried`.
   HWY_INLINE GradientVector hidden() const { return hn::Add(load_or_zero(row.output), load_or_zero(row.recurrent)); }
 
   const GateGradientRow& row;

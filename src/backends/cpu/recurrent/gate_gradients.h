@@ -5,16 +5,16 @@
 
 namespace tessera::backends::cpu {
 
-// Gates lie `stride` apart, as do the values that were kept of them (ops::kept_gates) and the results.
+// The operands of a row. Gates are `stride` apart, and so are their kept values (ops::kept_gates) and the results.
 struct GateGradientRow {
   const float* kept;       // of this step; RNN: the hidden state after the step
   const float* before;     // LSTM: the cell state before the step; GRU: the hidden state before it
   const float* output;     // the gradient of Y at this step; null: zero
-  const float* recurrent;  // the gradient that the step after sent back through R, or of Y_h; null: zero
-  float* carried;          // LSTM: the gradient of the cell state; GRU: that of the hidden state which no product sends
-                           // back; of the state after the step, then of the one before it
-  float* input;            // the gradients of the gates before their activations, as W's product gave them
-  float* product;          // GRU: the same as R's product gave them
+  const float* recurrent;  // the gradient from the next step through R, or of Y_h; null: zero
+  float* carried;          // LSTM: the gradient of the cell state; GRU: the part of that of the hidden state that
+                           // bypasses R; of the state after the step, then of the one before it
+  float* input;            // the gradients of W's product: of the gates before their activations
+  float* product;          // GRU: the gradients of R's product
   std::int64_t stride;
   std::int64_t count;  // units
   bool relu = false;   // RNN: instead of tanh
@@ -24,7 +24,7 @@ void apply_lstm_gate_gradients(const GateGradientRow& row);
 void apply_gru_gate_gradients(const GateGradientRow& row);
 void apply_rnn_gate_gradients(const GateGradientRow& row);
 
-// Adds `rows` rows that lie `stride` apart to `sums`, all of `count` floats.
+// Adds `rows` rows of `count` floats, `stride` apart, to `sums`.
 void sum_gate_gradients(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t count, float* sums);
 
 }  // namespace tessera::backends::cpu

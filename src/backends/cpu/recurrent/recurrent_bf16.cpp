@@ -1,5 +1,5 @@
-// LSTM and GRU of bfloat16: data, weights and the hidden state that R meets are rounded; sums, gates and what is
-// carried from step to step are floats.
+// LSTM and GRU of bfloat16: data, weights and the hidden state that R multiplies are rounded; sums, gates and the
+// states carried from step to step are float32.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -53,7 +53,7 @@ class Bf16Products {
   std::int64_t hidden_stride() const { return base::round_up(layer_.hidden, Product::kGroup); }
 
   RecurrentWeights weights(KernelContext&, std::byte*) const { return {w_->data.get(), r_->data.get()}; }
-  // Rows of whole pairs.
+  // Returns the data as rows of whole pairs.
   const Element* data(KernelContext& context, std::byte* scratch) const {
     const auto* x = static_cast<const Element*>(context.input(0).raw());
     if (layer_.features == features_) return x;
@@ -117,7 +117,7 @@ class Bf16Products {
  private:
   static std::int64_t lanes(std::int64_t columns) { return base::round_up(columns, Product::kLanes); }
 
-  // All of `rows` rows, `depth` numbers each one behind the other, times panels of as many.
+  // The product of `rows` contiguous rows of `depth` numbers and panels of the same depth.
   static Product product_of(const Element* rows_begin, std::int64_t depth, std::int64_t rows, const Element** left,
                             const Element* right, std::int64_t columns) {
     for (std::int64_t i = 0; i < rows; ++i) left[i] = rows_begin + i * depth;
@@ -133,8 +133,8 @@ class Bf16Products {
             .high = kInfinity};
   }
 
-  // [directions, rows, columns] as the panels of right operands [columns, rows in chunk order], whole or one a chunk:
-  // [panel][pair of a row][row][2].
+  // Packs [directions, rows, columns] as panels of right operands [columns, rows in chunk order], as a whole or per
+  // chunk: [panel][pair of columns][row][2].
   std::shared_ptr<const PackedWeights> pack(WeightStore& store, const Tensor& weights, std::int64_t columns,
                                             std::string_view name, std::int64_t parts) const {
     const std::string key = fmt::format("{}_v1:{}:{}", name, layer_.hidden, layer_.units);
@@ -147,7 +147,7 @@ class Bf16Products {
           static_assert(Product::kGroup == 2);
           const auto count = static_cast<std::size_t>(base::checked_multiply(layer_.rows(), depth));
           std::vector<Element> reordered(count, 0);
-          std::vector<float> as_pairs(count / 2);  // which are only moved
+          std::vector<float> as_pairs(count / 2);  // bits of pairs, which are only copied
           for (std::int64_t direction = 0; direction < layer_.directions; ++direction) {
             layer_.reorder(static_cast<const Element*>(contents.raw()) + direction * layer_.rows() * columns, columns,
                            reordered.data(), depth);
@@ -167,7 +167,7 @@ class Bf16Products {
   }
 
   RecurrentLayer layer_;
-  MultiplierBf16 multiplier_, recur_;  // of all steps, of one
+  MultiplierBf16 multiplier_, recur_;  // of all steps, of one step
   std::int64_t features_;              // in whole pairs
   std::shared_ptr<const PackedWeights> w_, r_;
   std::vector<float> zeros_;

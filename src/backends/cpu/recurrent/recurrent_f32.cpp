@@ -77,8 +77,8 @@ class Float32Products {
   }
 
  private:
-  // W or R, [directions, rows, columns], as right operands [columns, rows in chunk order]: W whole, R one a chunk, or
-  // two where rows of a part are multiplied apart.
+  // W or R, [directions, rows, columns], as right operands [columns, rows in chunk order]: W as a whole, R per chunk,
+  // or in two parts per chunk if a step multiplies these separately.
   struct Operand {
     std::string_view name;
     std::int64_t columns, parts, part_rows, first_rows, part_bytes;
@@ -105,7 +105,7 @@ class Float32Products {
   std::int64_t packed_bytes(const Operand& operand) const {
     return base::round_up(base::checked_multiply(operand.part_bytes, operand.parts * layer_.directions), 64);
   }
-  // Packed, and room for one direction after the other in chunk order, where that is another order.
+  // Bytes for the packed operand, and for one direction in chunk order if that differs from the order of rows.
   std::int64_t scratch_of(const Operand& operand) const {
     const std::int64_t rows = layer_.chunks() == 1 ? 0 : layer_.directions * layer_.rows();
     return base::checked_add(packed_bytes(operand),
@@ -143,7 +143,7 @@ class Float32Products {
                               });
   }
 
-  // The same in every run, for weights that change.
+  // Packs weights that may change, in every run.
   void pack_now(const KernelContext& context, const Tensor& weights, const Operand& operand, std::byte* to) const {
     const std::int64_t matrix = layer_.rows() * operand.columns;
     const float* from = weights.data<float>();
@@ -163,11 +163,11 @@ class Float32Products {
 
   RecurrentLayer layer_;
   GemmF32 projection_;
-  std::shared_ptr<const PackedWeights> w_, r_;  // null where the weights are no constants
-  std::vector<GemmF32> steps_, candidates_;     // one a chunk
+  std::shared_ptr<const PackedWeights> w_, r_;  // null if the weights are not constants
+  std::vector<GemmF32> steps_, candidates_;     // one per chunk
 };
 
-// Why what is kept for a backward pass, and that pass, do not cover the layer.
+// Returns why the layer is not supported in training (values kept for the backward pass, and that pass), or "".
 std::string reject_training(const ops::NodeView& view) {
   const ops::RecurrentPlan plan = ops::read_recurrent(view);
   const std::int64_t gates = ops::gates_of(view.op());
@@ -183,7 +183,7 @@ std::string reject_training(const ops::NodeView& view) {
   return view.has_input(4) ? "sequence_lens in training" : "";
 }
 
-// Why no kernel here takes the layer, whatever its elements are.
+// Returns why no kernel here takes the layer, whatever its element type, or "".
 std::string reject_any(const ops::NodeView& view) {
   for (const std::size_t i : {0, 1, 2}) {
     if (view.input(i).elements() == 0) return "empty operands";

@@ -51,7 +51,7 @@ GateVector activate(GateTag d, const ops::GateActivation& function, GateVector x
   return x;
 }
 
-// One vector of units of a row.
+// Computes one vector of units of a row.
 template <bool general>
 struct GateUnits {
   const GateRow& row;
@@ -69,12 +69,12 @@ struct GateUnits {
   GateVector input(std::int64_t g) const { return load(row.input + g * row.count); }
   GateVector recurrent(std::int64_t g) const { return load(row.recurrent + g * row.count); }
   GateVector gate(std::int64_t g) const { return hn::Add(input(g), recurrent(g)); }
-  // With the peephole p of a cell.
+  // A gate, with peephole p of the cell.
   GateVector gate(std::int64_t g, std::int64_t p, GateVector cell) const {
     if (!general || row.peepholes == nullptr) return gate(g);
     return hn::MulAdd(load(row.peepholes + p * row.peephole_stride), cell, gate(g));
   }
-  // f, g and h of a layer.
+  // The functions f, g and h of a layer.
   GateVector f(GateVector x) const { return general ? function(0, x) : math::sigmoid(d, x); }
   GateVector g(GateVector x) const { return general ? function(1, x) : math::tanh(d, x); }
   GateVector h(GateVector x) const { return general ? function(2, x) : math::tanh(d, x); }
@@ -129,7 +129,7 @@ void gru_units(const GateRow& row) {
   }
 }
 
-// The same where r meets H' before the product, in two parts: z and r ⊙ H' …
+// A GRU whose r multiplies H' before the product has two parts: z and r ⊙ H' …
 template <bool general>
 void gru_reset_units(const GateRow& row) {
   for (std::int64_t u = 0; u < row.count; u += kGateLanes) {

@@ -1,7 +1,7 @@
-// Backpropagation through time of LSTM, GRU and RNN in float32. Steps are walked from the last to the first; each
-// multiplies the gates' gradients of the step after it by R and then finds those of its own gates. Chunks of units run
-// in parallel, as in the forward direction. The gradients of X, W, R and B are products and sums over all steps at
-// once, for which the gates' gradients of all steps and directions lie as [steps, directions · rows].
+// Backpropagation through time of LSTM, GRU and RNN in float32. Visits the steps in reverse order; each multiplies the
+// gate gradients of the following step by R and then computes those of its own gates. Chunks of units run in parallel,
+// as in the forward pass. The gradients of X, W, R and B are products and sums over all steps at once, for which the
+// gate gradients of all steps and directions are stored as [steps, directions · rows].
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -38,7 +38,8 @@ class RecurrentGradient final : public Kernel {
         joined_(!gru_ && layer_.directions == 1),
         both_({layer_.rows(), layer_.features + layer_.hidden, layer_.steps()}, false, false),
         before_line_(layer_.directions * layer_.hidden + (joined_ ? layer_.features : 0)) {
-    // Each chunk packs the gates' gradients of a step again, and wide tiles of the product are the fastest.
+    // Fewer, wider chunks: each chunk packs the gate gradients of a step again, and wide tiles of the product are the
+    // fastest.
     layer_.units = std::max(layer_.units, std::min<std::int64_t>(layer_.hidden, kLeastUnits));
     for (std::int64_t chunk = 0; chunk < layer_.chunks(); ++chunk)
       back_.emplace_back(GemmShape{layer_.batch, layer_.units_of(chunk), layer_.rows()}, false, true);
@@ -67,11 +68,11 @@ class RecurrentGradient final : public Kernel {
 
   struct Scratch {
     std::byte* right;  // R of each direction and chunk as a right operand [rows, units]
-    float* input;      // [steps, directions, rows]: gradients of the gates as W's product gave them
-    float* product;    // the same as R's product gave them; the same memory but for a GRU
+    float* input;      // [steps, directions, rows]: gate gradients, of W's product
+    float* product;    // of R's product; the same memory as `input` but for a GRU
     float* before;     // [steps, directions, hidden], before_line_ apart: the hidden state before each step
     float* joined;     // [rows, features + hidden]: the gradients of W and R side by side
-    float* recurrent;  // [directions, chunk, batch, units]: what R sends back
+    float* recurrent;  // [directions, chunk, batch, units]: gradients through R
     float* carried;    // [directions, batch, hidden]
   };
 
@@ -101,7 +102,7 @@ class RecurrentGradient final : public Kernel {
     return ((t * layer_.directions + d) * layer_.batch + b) * layer_.hidden;
   }
 
-  // R as the steps read it, the states before each step, and the gradients of the last states.
+  // Packs R for the steps, collects the states before each step, and initialises the gradients of the last states.
   void pack(const KernelContext& context, const Scratch& scratch) const {
     const float* r = context.input(2).data<float>();
     const std::int64_t chunks = layer_.chunks(), hidden = layer_.hidden;
@@ -156,7 +157,7 @@ class RecurrentGradient final : public Kernel {
     return scratch.recurrent + direction * layer_.state_elements() + layer_.batch * chunk * layer_.units;
   }
 
-  // What the step sends back to the chunk's units of the hidden state before it, [batch, units].
+  // Computes the gradient, through R, of the chunk's units of the previous hidden state, [batch, units].
   void send_back(const Scratch& scratch, std::int64_t direction, std::int64_t step, std::int64_t chunk) const {
     const GemmF32& gemm = back_[static_cast<std::size_t>(chunk)];
     const float* gates = scratch.product + time(direction, step) * layer_.batch * line_ + direction * layer_.rows();
@@ -247,7 +248,7 @@ class RecurrentGradient final : public Kernel {
                context.output(kR).mutable_data<float>() + d * rows * hidden, hidden);
   }
 
-  // One pass over the gates' gradients for W and R.
+  // Computes the gradients of W and R in one pass over the gate gradients.
   void multiply_both(KernelContext& context, const Scratch& scratch) const {
     const std::int64_t features = layer_.features, hidden = layer_.hidden, width = features + hidden;
     gemm_f32(context, both_, GemmOperand::strided(scratch.input, 1, line_),
@@ -263,7 +264,7 @@ class RecurrentGradient final : public Kernel {
                          });
   }
 
-  // [directions, 2 · rows]: the sums of both gradients over all steps.
+  // Sums both kinds of gate gradients over all steps: [directions, 2 · rows].
   void sum_biases(KernelContext& context, const Scratch& scratch) const {
     constexpr std::int64_t kColumns = 64;
     const std::int64_t rows = layer_.rows();
@@ -287,13 +288,13 @@ class RecurrentGradient final : public Kernel {
   ops::RecurrentPlan plan_;
   ops::RecurrentGradientInputs inputs_;
   bool lstm_, gru_, relu_;
-  std::int64_t kept_;  // values that were kept of a step and unit
+  std::int64_t kept_;  // values kept per step and unit
   std::int64_t line_;  // gates of all directions
   GemmF32 data_, weights_, recurrence_;
-  bool joined_;  // the gradients of W and R are one product: X stands before the hidden states in `before`
+  bool joined_;  // the gradients of W and R are one product: X precedes the hidden states in `before`
   GemmF32 both_;
   std::int64_t before_line_;   // floats of a step and sequence in `before`
-  std::vector<GemmF32> back_;  // one a chunk
+  std::vector<GemmF32> back_;  // one per chunk
   std::int64_t right_bytes_ = 0;
 };
 

@@ -1,8 +1,8 @@
-// LSTM, GRU and RNN, whatever their products multiply. The inputs of all steps go through W in one product; each step
-// then multiplies the previous hidden state by R. Rows of W and R are reordered so that a chunk of units finds all of
-// its gates side by side: a step is one parallel loop over chunks, each of which multiplies and then applies its gates.
-// A GRU whose reset gate meets the state before the product takes two such loops: the hidden gate's product needs the
-// reset gates of all units. Sums, gates and states are floats.
+// LSTM, GRU and RNN for any element type of their products. The inputs of all steps are multiplied by W in one product;
+// each step then multiplies the previous hidden state by R. Rows of W and R are reordered so that all gates of a chunk
+// of units are contiguous: a step is one parallel loop over chunks, each of which multiplies and then applies its
+// gates. A GRU whose reset gate is applied to the state before the product needs two such loops: the hidden gate's
+// product needs the reset gates of all units. Sums, gates and states are float32.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace tessera::backends::cpu {
 
-// The weights of a run, packed.
+// The packed weights of a run.
 struct RecurrentWeights {
   const std::byte *w = nullptr, *r = nullptr;
 };
@@ -80,7 +80,7 @@ class Recurrent final : public Kernel {
         }
       });
     } else if (context.resources().threads() ==
-               1) {  // more of one direction's weights than of all stays in the cache from step to step
+               1) {  // the weights of one direction stay in the cache from step to step, but not those of all
       for (std::int64_t direction = 0; direction < directions; ++direction) run_steps(context, run, direction, 1);
     } else {
       run_steps(context, run, 0, directions);
@@ -91,7 +91,7 @@ class Recurrent final : public Kernel {
  private:
   static constexpr bool kRounds = !std::is_same_v<Element, float>;
 
-  // Where results go, null for those that are not wanted, and the weights of one run.
+  // The results of a run (null if not wanted) and its weights.
   struct Run {
     Element* y = nullptr;
     float* kept = nullptr;
@@ -114,15 +114,15 @@ class Recurrent final : public Kernel {
     run.longest = *std::max_element(lengths.begin(), lengths.end());
   }
 
-  // The parts of R that a step multiplies by. Each is a loop over the chunks, and ends before the next one begins.
+  // The parts of R that a step multiplies by. Each is a loop over the chunks, which ends before the next one begins.
   std::span<const RecurrentPart> parts() const {
     static constexpr RecurrentPart kOne[] = {RecurrentPart::all};
     static constexpr RecurrentPart kTwo[] = {RecurrentPart::update_and_reset, RecurrentPart::candidate};
     return layer_.resets_first ? std::span<const RecurrentPart>(kTwo) : std::span<const RecurrentPart>(kOne);
   }
 
-  // All steps of `count` directions. Each thread's share of the chunks goes to and fro: a step begins with the weights
-  // that its core ended the last one with.
+  // Runs all steps of `count` directions. Each thread processes its share of the chunks in alternating order: a step
+  // begins with the weights that the core used last.
   void run_steps(const KernelContext& context, const Run& run, std::int64_t first, std::int64_t count) const {
     const std::int64_t chunks = layer_.chunks(), all = count * chunks,
                        shares = std::min<std::int64_t>(context.resources().threads(), all);
@@ -139,11 +139,11 @@ class Recurrent final : public Kernel {
     }
   }
 
-  // Working memory of one direction.
+  // The working memory of one direction.
   struct State {
     float* inputs;        // [length, batch, rows]: W x + bias, in chunk order
     float* hidden[2];     // [batch, hidden]; step s reads s % 2 and writes the other
-    Element* operand[2];  // the same as R meets it: [batch, hidden_stride]
+    Element* operand[2];  // the hidden state in the element type of R's product: [batch, hidden_stride]
     float* cell;          // [batch, hidden]
     float* recurrent;     // R h of each chunk, [batch, gates * units]
     float* bias;          // [rows], in chunk order
@@ -198,7 +198,7 @@ class Recurrent final : public Kernel {
     return static_cast<Element*>(context.output(output).mutable_raw());
   }
 
-  // Initial states, and the biases that are added to W x: both, but for GRU's hidden gate only W's.
+  // Initialises the states, and the biases that are added to W x: both, but for GRU's hidden gate only W's.
   void prepare(const KernelContext& context, std::int64_t direction) const {
     const State state = this->state(context, direction);
     const std::int64_t rows = layer_.rows();
@@ -236,7 +236,7 @@ class Recurrent final : public Kernel {
     for (std::int64_t i = 0; i < count; i += 16) __builtin_prefetch(from + i);
   }
 
-  // Says where the gates of sequence b read and write in a chunk's part of a step.
+  // The operands of the gates of sequence b in a chunk's part of a step.
   GateRow row_of(const Run& run, const State& state, std::int64_t direction, std::int64_t step, std::int64_t chunk,
                  RecurrentPart part, std::int64_t b) const {
     const std::int64_t units = layer_.units_of(chunk), first = chunk * layer_.units, unit = b * layer_.hidden + first,
@@ -271,7 +271,7 @@ class Recurrent final : public Kernel {
   std::int64_t time_of(const Run& run, std::int64_t direction, std::int64_t step, std::int64_t b) const {
     return plan_.reverse(static_cast<std::size_t>(direction)) ? run.length_of(b) - 1 - step : step;
   }
-  // Returns where the result of a sequence at a time goes from unit `first` on, or null where nobody asks for it.
+  // Returns the address of the result of a sequence at a time from unit `first` on, or null if it is not wanted.
   Element* line_of(const Run& run, std::int64_t direction, std::int64_t time, std::int64_t b,
                    std::int64_t first) const {
     return run.y == nullptr ? nullptr : run.y + layer_.row_of_y(time, direction, b) * layer_.hidden + first;
@@ -287,7 +287,7 @@ class Recurrent final : public Kernel {
         return;
       }
     }
-    // The weights push what the gates read out of the caches, from step to step.
+    // Weights evict the gates' operands from the caches between steps.
     if (run.lengths == nullptr)
       prefetch(row_of(run, state, direction, step, chunk, part, 0).input, layer_.gates * units);
     prefetch(state.cell + first, units);
@@ -303,7 +303,7 @@ class Recurrent final : public Kernel {
     for (std::int64_t b = 0; b < layer_.batch; ++b) {
       if (step >= run.length_of(b)) {
         if (part == RecurrentPart::update_and_reset) continue;
-        // A sequence that has ended keeps its state; its results behind the end are zeros, in both directions.
+        // A sequence that has ended keeps its state; its results after the end are zero, in both directions.
         std::copy_n(state.hidden[before] + b * layer_.hidden + first, units,
                     state.hidden[now] + b * layer_.hidden + first);
         if constexpr (kRounds) {
@@ -345,8 +345,8 @@ class Recurrent final : public Kernel {
   RecurrentLayer layer_;
   ops::RecurrentPlan plan_;
   bool lstm_;
-  std::int64_t kept_;                     // values that are kept of a step
-  std::vector<GateFunctions> functions_;  // of each direction; empty: the default ones
+  std::int64_t kept_;                     // values kept per step and unit
+  std::vector<GateFunctions> functions_;  // of each direction; empty: the defaults
   Products products_;
 };
 

@@ -1,6 +1,6 @@
 // LSTM with 8-bit weights (DynamicQuantizeLSTM): the inputs of all steps are quantised together, and so is the hidden
-// state of the whole batch before each step, to 8 bits unsigned; sums are exact integers. What becomes of the sums is
-// computed in the order in which the operator's decomposition does it.
+// state of the whole batch before each step, to uint8; sums are exact integers. Sums are scaled in the order of the
+// operator's decomposition.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// Inputs beyond those of LSTM.
+// Inputs in addition to those of LSTM.
 enum Input : std::size_t { kWScale = 8, kWZero, kRScale, kRZero };
 
 class ByteProducts {
@@ -29,7 +29,7 @@ class ByteProducts {
         w_(make_operand(view, store, 1, layer.features, false)),
         r_(make_operand(view, store, 2, layer.hidden, true)) {}
 
-  // The quantised inputs behind what they were quantised with, and what their product needs.
+  // The quantised inputs, their scale and zero point, and the working memory of their product.
   std::int64_t scratch_bytes() const {
     return base::checked_add(
         base::checked_add(kHeaderBytes, base::round_up(base::checked_multiply(layer_.steps(), layer_.features), 64)),
@@ -100,15 +100,15 @@ class ByteProducts {
   struct Quantisation {
     float scale, zero;
   };
-  // As DynamicQuantizeLinear chooses it.
+  // The scale and zero point that DynamicQuantizeLinear chooses.
   static Quantisation quantisation_of(Extremes range) {
     const float scale = range.high == range.low ? 1.0f : (range.high - range.low) / 255.0f;
     const float ideal = std::clamp(std::nearbyint(-range.low / scale), 0.0f, 255.0f);
     return {scale, std::isnan(ideal) ? 0.0f : ideal};
   }
 
-  // W or R, [directions, depth, rows], with scale and zero point of each row, rows in chunk order. W is packed whole, R
-  // one chunk after the other.
+  // W or R, [directions, depth, rows], with a scale and zero point per row, rows in chunk order. W is packed as a
+  // whole, R chunk by chunk.
   struct Operand {
     std::shared_ptr<const PackedWeights> packed;
     bool is_signed;
@@ -120,7 +120,7 @@ class ByteProducts {
 
   static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-  // Sums (in the bits of `line`) times the scales of both sides, plus the bias if there is one.
+  // Converts sums (integers in the bits of `line`) to floats: times the scales of both sides, plus the optional bias.
   static void scale_sums(float* line, std::int64_t count, float scale, const float* scales, const float* bias) {
     constexpr std::int64_t kBlock = 64;
     for (std::int64_t first = 0; first < count; first += kBlock) {
@@ -134,7 +134,7 @@ class ByteProducts {
     }
   }
 
-  // One number a direction or a row, as one a row in chunk order.
+  // Expands one number per direction or per row to one per row in chunk order.
   template <typename T>
   std::vector<T> by_row(const Tensor& tensor) const {
     const std::int64_t all = layer_.directions * layer_.rows();
@@ -188,9 +188,9 @@ std::string reject_recurrent_s8(const ops::NodeView& view) {
   for (const std::size_t i : {0, 1, 2}) {
     if (view.input(i).elements() == 0) return "empty operands";
   }
-  // Steps that a sequence lacks take no part in the range that its batch is quantised by.
+  // Steps beyond the end of a sequence must not count in the range by which its batch is quantised.
   if (view.has_input(4)) return "sequence_lens";
-  // LSTM bounds what the cell's function is applied to as well.
+  // LSTM also clips the argument of the cell's function.
   if (std::isfinite(ops::read_recurrent(view).clip)) return "clip";
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}, std::size_t{kWScale}, std::size_t{kWZero},
                               std::size_t{kRScale}, std::size_t{kRZero}}) {

@@ -1,4 +1,4 @@
-// Sizes of a recurrent layer, and how its work is cut.
+// The sizes of a recurrent layer, and the chunks of its work.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 
 namespace tessera::backends::cpu {
 
-// Sizes of a layer, and how its units are cut into chunks.
+// Sizes of a layer, and the chunks of its units.
 struct RecurrentLayer {
   bool batch_first;
   std::int64_t length, batch, features, hidden, gates, directions;
-  bool resets_first;       // GRU: the hidden gate's product is of r ⊙ H'
+  bool resets_first;       // GRU: the hidden gate multiplies r ⊙ H'
   std::int64_t units = 0;  // of a chunk but the last
 
   RecurrentLayer(const ops::NodeView& view, std::int64_t weight_bytes)
@@ -22,7 +22,7 @@ struct RecurrentLayer {
         length(view.input(0).shape[batch_first ? 1 : 0]),
         batch(view.input(0).shape[batch_first ? 0 : 1]),
         features(view.input(0).shape[2]),
-        // R is [directions, gates * hidden, hidden], or transposed where its elements are bytes.
+        // R is [directions, gates * hidden, hidden], or transposed if its elements are bytes.
         hidden(std::min(view.input(2).shape[1], view.input(2).shape[2])),
         gates(ops::gates_of(view.op())),
         directions(view.input(2).shape[0]),
@@ -40,8 +40,7 @@ struct RecurrentLayer {
   std::int64_t rows() const { return gates * hidden; }
   std::int64_t steps() const { return base::checked_multiply(length, batch); }
   std::int64_t state_elements() const { return base::checked_multiply(batch, hidden); }
-  // The rows of X, of Y and of Y_h (and the other states) that belong to sequence b at a time. Layout 1 has the batch
-  // before the time.
+  // The rows of X, of Y and of Y_h (and other states) of sequence b at a time. In layout 1 the batch precedes the time.
   std::int64_t row_of_x(std::int64_t time, std::int64_t b) const {
     return batch_first ? b * length + time : time * batch + b;
   }
@@ -52,14 +51,14 @@ struct RecurrentLayer {
     return batch_first ? b * directions + direction : direction * batch + b;
   }
 
-  // Rows of a [gates * hidden, columns] matrix in chunk order: within a chunk, gate after gate. They come to lie
-  // `stride` elements apart.
+  // Copies the rows of a [gates * hidden, columns] matrix in chunk order (within a chunk, gate by gate), `stride`
+  // elements apart.
   template <typename T>
   void reorder(const T* from, std::int64_t columns, T* to, std::int64_t stride) const {
     for (std::int64_t chunk = 0; chunk < chunks(); ++chunk) {
       for (std::int64_t gate = 0; gate < gates; ++gate) {
         const T* row = from + (gate * hidden + chunk * units) * columns;
-        // Lines that lie side by side are one.
+        // Contiguous lines are copied as one.
         const std::int64_t lines = stride == columns ? 1 : units_of(chunk),
                            length = stride == columns ? units_of(chunk) * columns : columns;
         for (std::int64_t i = 0; i < lines; ++i) std::copy_n(row + i * columns, length, to + i * stride);
@@ -69,11 +68,11 @@ struct RecurrentLayer {
   }
 };
 
-// Rows of R that a product takes.
+// The rows of R in a product.
 enum class RecurrentPart : std::uint8_t {
   all,
-  update_and_reset,  // of a GRU with resets_first, the gates but the last
-  candidate,         // and the last
+  update_and_reset,  // of a GRU with resets_first: all gates but the last
+  candidate,         // and the last gate
 };
 
 }  // namespace tessera::backends::cpu

@@ -13,7 +13,7 @@
 #define TESSERA_BACKENDS_CPU_ARG_MAX
 namespace tessera::backends::cpu {
 
-// Lines up to this length are searched a line a lane.
+// Lines up to this length are searched with one line per lane.
 inline constexpr std::int64_t kShortLine = 16;
 
 }  // namespace tessera::backends::cpu
@@ -32,7 +32,7 @@ HWY_INLINE V better(V x, V best) {
   return hn::IfThenElse(largest ? hn::Gt(x, best) : hn::Lt(x, best), x, best);
 }
 
-// The best value; NaN is passed over, except in front, where nothing is better.
+// The best value; NaN is ignored, except at the front, where nothing is better.
 template <bool largest>
 float extreme(const float* x, std::int64_t count) {
   const D d;
@@ -70,7 +70,8 @@ std::int64_t find_first(const float* x, std::int64_t count, float wanted) {
   return 0;  // NaN in front
 }
 
-// The best positions of as many short lines as lanes, one behind the other; of equal values the last on request.
+// The best positions of as many contiguous short lines as there are lanes; of equal values the first, or the last if
+// `last`.
 template <bool largest, bool last>
 void short_lines_in_lanes(const float* x, std::int64_t length, std::int64_t* y) {
   const D d;
@@ -127,7 +128,7 @@ namespace {
 HWY_EXPORT(arg_extreme);
 HWY_EXPORT(arg_extreme_of_short_lines);
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kGrain = 16384;
 
 class ArgMaxKernel final : public Kernel {

@@ -1,8 +1,8 @@
-// How the kernels of batch normalisation in training go through a feature map, whichever axis its channels are.
+// The traversal of a feature map by the kernels of batch normalisation in training, for any axis of channels.
 //
-// With the channels last, [rows, channels], pieces of some rows are summed channel by channel in float32, and the sums
-// of the pieces in double precision in their order. With the channels before other axes, [outer, channels, inner], a
-// channel is one item of work, and its lines are summed a segment at a time. Neither depends on the number of threads.
+// With channels last, [rows, channels], pieces of some rows are summed per channel in float32, and the sums of the
+// pieces are joined in double precision, in order. With channels before other axes, [outer, channels, inner], a channel
+// is one work item, and its lines are summed segment by segment. Neither depends on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct BatchNormChannels {
 
   // --- with the channels last ---
 
-  // About 64 KiB of a feature map.
+  // The rows of a piece: about 64 KiB of a feature map.
   std::int64_t rows_a_piece() const {
     return std::clamp<std::int64_t>(kPieceElements / std::max<std::int64_t>(1, channels), 8, 512);
   }
@@ -35,7 +35,7 @@ struct BatchNormChannels {
 
   static constexpr std::int64_t kPieceElements = 16384;
   static constexpr std::int64_t kSegmentElements = 4096;  // of a line
-  static constexpr std::int64_t kChannelGrain = 64;       // channels of a chunk that joins the sums of pieces
+  static constexpr std::int64_t kChannelGrain = 64;       // channels per chunk when sums of pieces are joined
 
   std::int64_t outer = 1, channels = 1, inner = 1;
 };

@@ -1,7 +1,7 @@
-// Batch normalisation by the statistics of the batch, in float32. Each piece is centred at its own mean as float32 sums
-// give it; the sums of differences and of their squares say what the exact mean and the squares around it are, and
-// those of all pieces are joined in double precision (Chan, Golub and LeVeque, "Updating formulae", 1979). So the
-// variance keeps its digits where the mean is large.
+// Batch normalisation by the statistics of the batch, in float32. Each piece is centred at its own mean as computed in
+// float32; the sums of differences and of their squares give its exact mean and squared deviations, and those of all
+// pieces are joined in double precision (Chan, Golub and LeVeque, "Updating formulae", 1979). So the variance is
+// accurate even if the mean is large.
 #include "ops/rows/batch_norm_training.h"
 
 #include <cmath>
@@ -21,7 +21,7 @@
 #define TESSERA_BACKENDS_CPU_BATCH_NORM_TRAINING
 namespace tessera::backends::cpu {
 
-// y = (x − mean) · factor + shift (+ addend), at least 0 with `relu`. Null addend: none.
+// y = (x − mean) · factor + shift (+ addend), at least 0 with `relu`. `addend`: null if there is none.
 struct BatchNormLine {
   const float *x, *addend;
   float* y;
@@ -34,7 +34,7 @@ struct CentredSums {
 };
 
 struct BatchNormFunctions {
-  // For each channel of a piece a number near its mean, and the sums of the differences from it and of their squares.
+  // For each channel of a piece: a number near its mean, and the sums of differences from it and of their squares.
   void (*piece_moments)(const float* x, std::int64_t rows, std::int64_t channels, float* centre, float* differences,
                         float* squares);
   double (*segment_sum)(const float* x, std::int64_t count);
@@ -53,7 +53,7 @@ namespace {
 
 using namespace rows;
 
-// `vectors` vectors of channels, of which `load` leaves out what is none of the last.
+// Computes `vectors` vectors of channels; `load` masks lanes behind the last channel.
 template <int vectors, class Load, class Store>
 HWY_INLINE void moments_of_channels(const float* x, std::int64_t rows, std::int64_t channels, float* centres,
                                     float* differences, float* squares, const Load& load, const Store& store) {
@@ -132,7 +132,7 @@ HWY_INLINE void normalise(const BatchNormLine& line, const Channel& channel) {
   for_each_vector(line.count, [&](std::int64_t i, auto load, auto store) HWY_ATTR {
     V y = hn::MulAdd(hn::Sub(load(line.x + i), channel.mean(i, load)), channel.factor(i, load), channel.shift(i, load));
     if constexpr (adds) y = hn::Add(y, load(line.addend + i));
-    if constexpr (relu) y = hn::IfThenElse(hn::Lt(y, set(0)), set(0), y);  // NaN stays
+    if constexpr (relu) y = hn::IfThenElse(hn::Lt(y, set(0)), set(0), y);  // NaN stays NaN
     store(y, line.y + i);
   });
 }
@@ -215,7 +215,7 @@ class BatchNormTrainingKernel final : public Kernel {
         epsilon_(static_cast<double>(view.real("epsilon"))),
         relu_(view.integer("relu") != 0) {}
 
-  // With the channels last a factor for each channel, then three numbers for each channel of each piece.
+  // With channels last: a factor per channel, then three numbers per channel and piece.
   std::int64_t scratch_bytes() const override {
     const std::int64_t floats = map_.are_last() ? map_.channels * (1 + 3 * map_.pieces()) : 0;
     return floats * static_cast<std::int64_t>(sizeof(float));
@@ -267,7 +267,7 @@ class BatchNormTrainingKernel final : public Kernel {
     });
   }
 
-  // The variance of a channel from the sums of its pieces; sets the mean.
+  // Returns the variance of a channel from the sums of its pieces, and sets the mean.
   double join_pieces(const float* centres, const float* differences, const float* squares, float& mean) const {
     const auto at = [&](const float* numbers, std::int64_t piece) {
       return static_cast<double>(numbers[piece * map_.channels]);
@@ -284,7 +284,7 @@ class BatchNormTrainingKernel final : public Kernel {
     mean = static_cast<float>(common);
     return not_negative(around / map_.count());
   }
-  // Roundings aside; NaN stays.
+  // Removes negative rounding errors; NaN stays NaN.
   static double not_negative(double variance) { return variance < 0 ? 0 : variance; }
 
   void run_channels(KernelContext& context, const Operands& o) const {
@@ -313,7 +313,7 @@ class BatchNormTrainingKernel final : public Kernel {
     });
   }
 
-  // Of the lines of a channel.
+  // Calls body for the lines of a channel.
   template <typename Body>
   void for_each_segment(const float* x, std::int64_t channel, const Body& body) const {
     for (std::int64_t i = 0; i < map_.outer; ++i) {

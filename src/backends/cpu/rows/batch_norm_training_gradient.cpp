@@ -18,10 +18,10 @@
 #define TESSERA_BACKENDS_CPU_BATCH_NORM_TRAINING_GRADIENT
 namespace tessera::backends::cpu {
 
-// Elements that follow each other. The gradient that counts is dy, or with y dy where y is above 0 and 0 elsewhere.
+// A run of elements. The effective gradient g is dy or, if y is given, dy where y > 0 and 0 elsewhere.
 struct GradientLine {
-  const float *dy, *x, *y;  // null y: all of dy counts
-  float *dx, *da;           // null da: nobody asks for the gradient of the addend, which is the one that counts
+  const float *dy, *x, *y;  // null y: g = dy
+  float *dx, *da;           // null da: the addend's gradient (which is g) is not wanted
   std::int64_t count;
 
   GradientLine from(std::int64_t at, std::int64_t elements) const {
@@ -34,7 +34,7 @@ struct ChannelSums {
 };
 
 struct BatchNormGradientFunctions {
-  // For each channel the sums of a piece; writes da.
+  // The sums of a piece per channel; also writes da.
   void (*piece_sums)(const GradientLine& first, std::int64_t rows, const float* mean, float* sums, float* products);
   ChannelSums (*segment_sums)(const GradientLine& line, float mean);
   // dx = factor · (g − shift − (x − mean) · slope)
@@ -188,7 +188,7 @@ struct OneChannel {
   }
 };
 
-// Where the first pass kept the gradient that counts, it is read from there.
+// Reads g from da if the first pass wrote it.
 void gradient_rows(const GradientLine& first, std::int64_t rows, const float* mean, const float* factor,
                    const float* shift, const float* slope) {
   const ChannelsOfRow channels{mean, factor, shift, slope};
@@ -235,7 +235,7 @@ class BatchNormGradientKernel final : public Kernel {
         epsilon_(static_cast<double>(view.real("epsilon"))),
         relu_(view.integer("relu") != 0) {}
 
-  // With the channels last three numbers for each channel, then two sums for each channel of each piece.
+  // With channels last: three numbers per channel, then two sums per channel and piece.
   std::int64_t scratch_bytes() const override {
     const std::int64_t floats = map_.are_last() ? map_.channels * (3 + 2 * map_.pieces()) : 0;
     return floats * static_cast<std::int64_t>(sizeof(float));
@@ -264,7 +264,7 @@ class BatchNormGradientKernel final : public Kernel {
     float factor, shift, slope;
   };
 
-  // The factors of a channel's data gradient; sets the gradients of its scale and bias.
+  // Returns the factors of a channel's data gradient, and sets the gradients of its scale and bias.
   Factors finish_channel(const Operands& o, std::int64_t c, const ChannelSums& sums) const {
     const double inverse = 1 / std::sqrt(static_cast<double>(o.variance[c]) + epsilon_);
     o.scale_gradient[c] = static_cast<float>(sums.product * inverse);

@@ -1,4 +1,4 @@
-// CTC in float64 inside, the samples of a batch on all cores. See ops/training/ctc_loss.h.
+// CTC loss, computed in float64, with the samples of a batch in parallel. See ops/training/ctc_loss.h.
 #include <vector>
 
 #include "backends/cpu/rows/kernels.h"

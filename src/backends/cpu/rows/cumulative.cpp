@@ -1,4 +1,4 @@
-// CumSum of f32 and f64 (added up in double, as the reference does), i32 and i64 (which wrap).
+// CumSum of f32 and f64 (summed in double, as the reference does), i32 and i64 (which wrap).
 #include <algorithm>
 #include <array>
 #include <type_traits>
@@ -15,14 +15,14 @@
 #define TESSERA_BACKENDS_CPU_CUMULATIVE_LINES
 namespace tessera::backends::cpu {
 
-// Neighbouring lines whose sums run side by side.
+// The most neighbouring lines that are summed together.
 constexpr std::int64_t kSummedLines = 128;
 
 template <typename T>
 using LineSum = std::conditional_t<std::is_floating_point_v<T>, double, T>;
 
 struct SummedLine {
-  std::int64_t length, step;  // elements, and from one to the next
+  std::int64_t length, step;  // elements of a line, and the distance between them
   bool exclusive;
 };
 
@@ -33,7 +33,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Adds the lanes at x to those of `sums`; y gets the sums with them, or without.
+// Adds the lanes at x to `sums`; y receives the sums after the addition, or before it if `exclusive`.
 template <class D, typename T>
 HWY_INLINE void add_lanes(D d, const T* x, T* y, hn::TFromD<D>* sums, bool exclusive) {
   const hn::Rebind<T, D> dt;
@@ -53,7 +53,7 @@ HWY_INLINE void add_lanes(D d, const T* x, T* y, hn::TFromD<D>* sums, bool exclu
   }
 }
 
-// `lines` of them, up to kSummedLines, that lie beside each other.
+// Sums `lines` neighbouring lines, at most kSummedLines.
 template <typename T>
 void add_up_beside(const T* x, T* y, const SummedLine& line, std::int64_t lines) {
   using Sum = LineSum<T>;
@@ -93,10 +93,10 @@ HWY_EXPORT(add_up_f64);
 HWY_EXPORT(add_up_i32);
 HWY_EXPORT(add_up_i64);
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kGrain = 8192;
 
-// Integers unsigned, so that sums wrap.
+// Integers are summed as unsigned, so that sums wrap.
 template <typename T>
 void add_up_alone(const T* x, T* y, const SummedLine& line) {
   using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
@@ -125,7 +125,7 @@ void cum_sum_typed(KernelContext& context) {
   const std::int64_t length = input.shape()[static_cast<std::size_t>(axis)];
   const std::int64_t inner = element_count(Shape(input.shape().begin() + axis + 1, input.shape().end()));
   const SummedLine line{length, reverse ? -inner : inner, context.integer("exclusive") != 0};
-  // A block is up to kSummedLines lines of one position in front of the axis.
+  // A block is up to kSummedLines lines at one position of the axes before the summed one.
   const std::int64_t blocks = (inner + kSummedLines - 1) / kSummedLines, outer = input.elements() / length / inner;
   const T* x = input.data<T>();
   T* y = context.output(0).mutable_data<T>();

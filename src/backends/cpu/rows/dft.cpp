@@ -1,10 +1,10 @@
-// Discrete Fourier transforms of float32 tensors by a mixed-radix fast Fourier transform.
-// Method: the self-sorting (Stockham) form of Cooley and Tukey's factorisation ("An algorithm for the machine
-// calculation of complex Fourier series", 1965), a factor of the length a pass: O(n · sum of the prime factors of n).
+// Discrete Fourier transforms of float32 tensors by a mixed-radix fast Fourier transform. Method: the self-sorting
+// (Stockham) form of Cooley and Tukey's factorisation ("An algorithm for the machine calculation of complex Fourier
+// series", 1965), with one pass per factor of the length: O(n · sum of the prime factors of n).
 //
-// Complex input is transformed in float32, real input in double. These are the precisions behind ONNX's test data,
-// whose absolute tolerance (1e-7) is below the noise of a float32 transform, so that the noise itself is part of the
-// answer.
+// Complex input is transformed in float32, real input in double. ONNX's test data was computed in these precisions, and
+// its absolute tolerance (1e-7) is below the rounding errors of a float32 transform, so that these errors must be
+// reproduced.
 #include "ops/rows/dft.h"
 
 #include <cmath>
@@ -45,7 +45,7 @@ std::vector<std::int64_t> prime_factors(std::int64_t n) {
   return factors;
 }
 
-// All transforms of one length and direction.
+// The transforms of one length and direction.
 template <typename T>
 class FastFourierTransform {
  public:
@@ -56,7 +56,7 @@ class FastFourierTransform {
     }
   }
 
-  // In place; `work` holds `length` elements.
+  // Transforms in place; `work` holds `length` elements.
   void run(std::vector<Complex<T>>& data, std::vector<Complex<T>>& work) const {
     std::int64_t done = 1;  // product of the factors of earlier passes
     for (std::int64_t radix : factors_) {
@@ -113,7 +113,7 @@ class FastFourierTransform {
   std::vector<Complex<T>> roots_;
 };
 
-// Line `line` of the input, cut or followed by zeros to `length`.
+// Line `line` of the input, cut or padded with zeros to `length`.
 template <typename T>
 std::vector<Complex<T>> read_line(const Tensor& input, const host::AxisView& view, std::int64_t line,
                                   std::int64_t length) {
@@ -165,7 +165,7 @@ std::string reject_dft(const ops::NodeView& view) {
 
 void dft(KernelContext& context) {
   const Shape& shape = context.input(0).shape();
-  if (!shape.empty() && shape.back() == 1)  // a number is refused there
+  if (!shape.empty() && shape.back() == 1)  // which rejects a scalar
     transform<double>(context);
   else transform<float>(context);
 }

@@ -1,5 +1,5 @@
-// Exponentials of rows of floats with their sum, written once for softmax and attention. Included once per instruction
-// set, like math.h.
+// Exponentials of rows of floats and their sum, for softmax and attention. Included once per instruction set, like
+// math.h.
 #if defined(TESSERA_BACKENDS_CPU_EXPONENTIAL_ROWS_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TESSERA_BACKENDS_CPU_EXPONENTIAL_ROWS_H
 #undef TESSERA_BACKENDS_CPU_EXPONENTIAL_ROWS_H
@@ -19,7 +19,7 @@ namespace tessera::backends::cpu::HWY_NAMESPACE {
 
 namespace rows {
 
-// y = e^(x - largest) when `keep_terms`, and their sum. y may be x.
+// Returns the sum of e^(x - largest); if `keep_terms`, also writes the terms to y, which may be x.
 template <bool keep_terms>
 HWY_INLINE float exponentials(const float* x, float* y, std::int64_t count, V largest) {
   const D d;

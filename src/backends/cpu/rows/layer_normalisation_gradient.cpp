@@ -1,5 +1,5 @@
-// Gradients of LayerNormalization and RMSNormalization in float32. A row is read from memory once; the sums over rows
-// are taken piece by piece, which depend on the shape alone, and joined in double precision.
+// Gradients of LayerNormalization and RMSNormalization in float32. A row is read from memory once; sums over rows are
+// computed in pieces, which depend only on the shape, and joined in double precision.
 #include "ops/rows/layer_normalisation_gradient.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 #define TESSERA_BACKENDS_CPU_LAYER_NORMALISATION_GRADIENT
 namespace tessera::backends::cpu {
 
-// One row, and what is added up over rows; null shifts: those of RMSNormalization, which has no mean either.
+// One row, and the sums over rows. Null shifts: RMSNormalization, which has no mean either.
 struct NormalisedRow {
   const float *dy, *x, *scale;
   float *dx, *scales, *shifts;
@@ -92,7 +92,7 @@ class RowGradientKernel final : public Kernel {
         epsilon_(view.real("epsilon")),
         centres_(view.op().name == "tessera::LayerNormalizationGradient") {}
 
-  // For each piece the sums of dY x̂ and of dY, one after the other.
+  // Per piece the sums of dY x̂ and of dY, one after the other.
   std::int64_t scratch_bytes() const override {
     return pieces_ * 2 * count_ * static_cast<std::int64_t>(sizeof(float));
   }

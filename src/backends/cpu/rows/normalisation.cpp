@@ -1,5 +1,5 @@
-// Normalisations of float32. Variances are taken around the mean in a second pass over the row, which is in cache by
-// then.
+// Normalisations of float32. Variances are computed around the mean in a second pass over the row, which is in a cache
+// by then.
 #include "ops/rows/normalisation.h"
 
 #include <cmath>
@@ -24,7 +24,7 @@ struct RowMoments {
 struct NormalisationFunctions {
   RowMoments (*moments)(const float* x, std::int64_t count);
   float (*mean_square)(const float* x, std::int64_t count);
-  // y = (x - mean) * factor * scale + shift, with a scale and shift an element; null shift: none.
+  // y = (x - mean) * factor * scale + shift, with one scale and shift per element; null shift: none.
   void (*with_vectors)(const float* x, float* y, std::int64_t count, float mean, float factor, const float* scale,
                        const float* shift);
   // y = (x - mean) * factor + shift
@@ -81,7 +81,7 @@ namespace {
 
 HWY_EXPORT(normalisation_functions);
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kGrain = 8192;
 
 std::int64_t rows_a_chunk(std::int64_t row) {
@@ -97,7 +97,7 @@ std::int64_t row_axis(const ops::NodeView& view) {
   return ops::normalise_axis(view.integer("axis"), static_cast<std::int64_t>(view.input(0).shape.size()));
 }
 
-// LayerNormalization and RMSNormalization: each row by its own statistics, then a scale (and shift) an element of the
+// LayerNormalization and RMSNormalization: each row by its own statistics, then a scale (and shift) per element of the
 // row.
 class RowNormalisationKernel final : public Kernel {
  public:
@@ -140,7 +140,7 @@ struct Channels {
   std::int64_t batch, channels, positions;
 };
 
-// GroupNormalization, and InstanceNormalization as one channel a group.
+// GroupNormalization, and InstanceNormalization with one channel per group.
 class GroupNormalisationKernel final : public Kernel {
  public:
   GroupNormalisationKernel(const ops::NodeView& view, std::int64_t groups)
@@ -174,7 +174,7 @@ class GroupNormalisationKernel final : public Kernel {
   float epsilon_;
 };
 
-// By given statistics (inference).
+// Batch normalisation by given statistics (inference).
 class BatchNormalisationKernel final : public Kernel {
  public:
   explicit BatchNormalisationKernel(const ops::NodeView& view)

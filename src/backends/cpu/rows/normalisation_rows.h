@@ -1,4 +1,4 @@
-// Statistics of a row of floats, and the row normalised by them. Included once per instruction set, like vector_rows.h.
+// The statistics of a row of floats, and its normalisation. Included once per instruction set, like vector_rows.h.
 #if defined(TESSERA_BACKENDS_CPU_NORMALISATION_ROWS_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TESSERA_BACKENDS_CPU_NORMALISATION_ROWS_H
 #undef TESSERA_BACKENDS_CPU_NORMALISATION_ROWS_H
@@ -13,7 +13,7 @@ namespace tessera::backends::cpu::HWY_NAMESPACE {
 
 namespace rows {
 
-// The mean square of what differs from `centre`.
+// The mean square of the differences from `centre`.
 HWY_INLINE float mean_square_around(const float* x, std::int64_t count, float centre) {
   CentredSumOfSquares squares;
   squares.centre = set(centre);
@@ -38,7 +38,7 @@ HWY_INLINE void scale_row(const float* x, float* y, std::int64_t count, V mean, 
   hn::BlendedStore(result, rest, d, y + i);
 }
 
-// y = (x - mean) * factor * scale + shift, with a scale and shift an element; null shift: none. y may be x.
+// y = (x - mean) * factor * scale + shift, with one scale and shift per element; null shift: none. y may be x.
 HWY_INLINE void scale_and_shift(const float* x, float* y, std::int64_t count, float mean, float factor,
                                 const float* scale, const float* shift) {
   if (shift != nullptr) scale_row<true>(x, y, count, set(mean), set(factor), scale, shift);

@@ -1,5 +1,5 @@
-// Reductions of float32 over any axes. Neighbouring axes that are both kept or both reduced count as one; what is left
-// is reduced along rows when the innermost axis goes, and across rows, many columns at a time, when it stays.
+// Reductions of float32 over any axes. Neighbouring axes that are both kept or both reduced are merged. If the
+// innermost axis is reduced, works along rows; if it is kept, works across rows, on many columns at a time.
 #include "ops/rows/reduction.h"
 
 #include <algorithm>
@@ -21,16 +21,16 @@
 namespace tessera::backends::cpu {
 
 struct ReductionFunctions {
-  // The row joined to `before`.
+  // Returns `before` joined with all elements of the row.
   float (*row)(const float* x, std::int64_t count, float before);
-  // y[i] = y[i] joined with x[i], x[i + stride] … over `rows` rows; `first` starts anew instead of reading y.
+  // y[i] = y[i] joined with x[i], x[i + stride] … over `rows` rows; if `first`, y is not read.
   void (*columns)(const float* x, std::int64_t rows, std::int64_t stride, float* y, std::int64_t count, bool first);
-  // y[i] = row i of x, of `length` elements one behind the other: many short rows at a time.
+  // y[i] = reduction of row i of x, for many contiguous short rows of `length` elements.
   void (*short_rows)(const float* x, std::int64_t rows, std::int64_t length, float* y);
   float neutral;
 };
 
-// Rows up to this length are reduced a row a lane.
+// Rows up to this length are reduced with one row per lane.
 inline constexpr std::int64_t kShortRow = 32;
 
 enum class ReductionKind { sum, magnitudes, squares, product, largest, smallest };
@@ -83,7 +83,7 @@ void reduce_columns(const float* x, std::int64_t rows, std::int64_t stride, floa
   }
 }
 
-// As many rows as lanes.
+// Reduces as many rows as there are lanes.
 template <class Reduction>
 void reduce_rows_in_lanes(const float* x, std::int64_t length, float* y) {
   const D d;
@@ -96,7 +96,7 @@ void reduce_rows_in_lanes(const float* x, std::int64_t length, float* y) {
   hn::StoreU(value, d, y);
 }
 
-// A row's result does not depend on where in the rows it lies: the last vector overlaps the one before.
+// The result of a row does not depend on its position: the last vector of rows overlaps the previous one.
 template <class Reduction>
 void reduce_short_rows(const float* x, std::int64_t rows, std::int64_t length, float* y) {
   const std::int64_t lanes = lane_count();
@@ -145,18 +145,17 @@ namespace {
 
 HWY_EXPORT(reduction_functions);
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kGrain = 16384;
 // Columns reduced together: whole cache lines, a multiple of every vector length.
 constexpr std::int64_t kColumnBlock = 256;
-// Rows summed one after the other before their sum joins the others: in a single long sum of floats small terms are
-// lost.
+// Rows that are summed before their sum is joined with others: in one long sum of floats small terms would be lost.
 constexpr std::int64_t kRowBlock = 128;
-constexpr std::int64_t kLineBlock = 4096;  // the same for elements of one row, which are summed in many lanes
-// Pieces that many rows are cut into, for the threads.
+constexpr std::int64_t kLineBlock = 4096;  // likewise for elements of a row, which are summed in many lanes
+// The most pieces that many rows are cut into, for threads.
 constexpr std::int64_t kMostPieces = 32;
 
-// What joins results of parts: squares and magnitudes are summed up.
+// The reduction that joins partial results: squares and magnitudes are joined by addition.
 ReductionKind joining(ReductionKind kind) {
   return kind == ReductionKind::squares || kind == ReductionKind::magnitudes ? ReductionKind::sum : kind;
 }
@@ -193,7 +192,7 @@ class ReductionKernel final : public Kernel {
     line_ = geometry.line;
     group_ = geometry.group;
     results_ = geometry.results;
-    // The innermost reduced axis is handed over whole.
+    // The innermost reduced axis is passed as a whole.
     if (!along_rows_ && !reduced_.empty()) {
       rows_ = reduced_.back();
       reduced_.pop_back();
@@ -235,7 +234,7 @@ class ReductionKernel final : public Kernel {
  private:
   std::int64_t blocks() const { return (line_ + kColumnBlock - 1) / kColumnBlock; }
 
-  // Few results of many rows: each piece of the rows first, then all pieces of a result.
+  // For few results of many rows: reduces each piece of the rows, then joins all pieces of a result.
   void run_in_pieces(KernelContext& context, const float* x, float* y) const {
     auto* parts = reinterpret_cast<float*>(context.scratch());
     context.parallel_for(results_ * blocks() * pieces_, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -253,7 +252,7 @@ class ReductionKernel final : public Kernel {
     finish(y, results_ * line_);
   }
 
-  // Columns [0, count) of so many rows; joined to what y holds unless they are the first.
+  // Reduces columns [0, count) of `rows` rows, joined with the values of y unless `first`.
   void reduce_columns(const float* x, std::int64_t rows, float* y, std::int64_t count, bool first) const {
     float sums[kColumnBlock];
     for (std::int64_t row = 0; row < rows; row += kRowBlock, first = false) {

@@ -1,5 +1,5 @@
-// Where the elements of a reduction over any axes lie. Neighbouring axes that are both kept or both reduced count as
-// one; axes of one element do not count.
+// The layout of the elements of a reduction over any axes. Neighbouring axes that are both kept or both reduced are
+// merged; axes of size 1 are dropped.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct ReductionGeometry {
   std::vector<ReductionAxis> kept, reduced;  // without the innermost axis of the tensor; outermost first
   bool along_rows = false;                   // whether the innermost axis is reduced
   std::int64_t line = 1;                     // elements of the innermost axis
-  std::int64_t group = 1;                    // elements that make one result
-  std::int64_t results = 1;                  // results, or lines of results where the innermost axis is kept
+  std::int64_t group = 1;                    // elements per result
+  std::int64_t results = 1;                  // results, or lines of results if the innermost axis is kept
 };
 
 // The offset of element `index` of axes, in row-major order.

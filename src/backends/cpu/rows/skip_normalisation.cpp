@@ -1,5 +1,5 @@
 // SkipLayerNormalization, SkipSimplifiedLayerNormalization and EmbedLayerNormalization of float32: each row is summed,
-// measured and normalised while it is in the first cache; rows of embeddings are read from their tables.
+// measured and normalised while it is in the first-level cache; rows of embeddings are read from their tables.
 #include "ops/rows/skip_normalisation.h"
 
 #include <cmath>
@@ -18,19 +18,19 @@
 #define TESSERA_BACKENDS_CPU_SKIP_NORMALISATION
 namespace tessera::backends::cpu {
 
-// What a row is normalised by; null shift and bias: none.
+// The parameters of a row's normalisation; null shift and bias: none.
 struct SkipRow {
   const float *scale = nullptr, *shift = nullptr, *bias = nullptr;
   std::int64_t count = 0;
   float epsilon = 0;
-  bool centres = false;  // around the mean; else around 0
+  bool centres = false;  // around the mean; otherwise around 0
 };
 
 struct RowStatistics {
   float mean = 0, factor = 0;
 };
 
-// sum = x + skip + bias; y = sum normalised. `sum` may be y.
+// sum = x + skip + bias; y = normalised sum. `sum` may be y.
 using SkipRowFunction = RowStatistics (*)(const SkipRow& row, const float* x, const float* skip, float* sum, float* y);
 
 }  // namespace tessera::backends::cpu
@@ -42,7 +42,7 @@ namespace {
 
 using namespace rows;
 
-// Writes one vector of the sum; what it adds to the reduction.
+// Writes one vector of the sum and returns its contribution to the reduction.
 template <bool biased, class Reduction>
 HWY_INLINE V add_vector(const Reduction& reduction, const SkipRow& row, const float* x, const float* skip, float* sum,
                         std::int64_t i) {
@@ -53,7 +53,7 @@ HWY_INLINE V add_vector(const Reduction& reduction, const SkipRow& row, const fl
   return reduction.map(value);
 }
 
-// Writes the sum, and returns the sum of its elements, or of their squares.
+// Writes the sum, and returns the sum of its elements or of their squares.
 template <bool biased, class Reduction>
 float add_rows(const Reduction& reduction, const SkipRow& row, const float* x, const float* skip, float* sum) {
   const D d;
@@ -113,7 +113,7 @@ namespace {
 
 HWY_EXPORT(skip_row_function);
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kGrain = 8192;
 
 bool centres(const ops::NodeView& view) {
@@ -159,11 +159,11 @@ class SkipNormalisationKernel final : public Kernel {
  private:
   SkipRowFunction function_;
   std::int64_t rows_;
-  std::size_t bias_;  // its input
+  std::size_t bias_;  // index of its input
   SkipRow row_;
 };
 
-// Rows of a table that ids name; without ids, row i of each sequence is row i of the table.
+// Rows of a table selected by ids; without ids, row i of each sequence is row i of the table.
 class LookUp {
  public:
   LookUp(const Tensor* table, const Tensor* ids, std::int64_t length)

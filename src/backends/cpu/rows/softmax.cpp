@@ -1,4 +1,5 @@
-// Softmax and LogSoftmax of float32 along any axis: lines that are contiguous are vectorised along, others across.
+// Softmax and LogSoftmax of float32 along any axis: contiguous lines are vectorised along their elements, others across
+// lines.
 #include "ops/rows/softmax.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace {
 
 using namespace rows;
 
-// One vector's worth of a row: store(i, value) keeps all lanes, or those of a mask.
+// One vector of a row: store(i, value) writes all lanes, or those of a mask.
 struct WholeVector {
   HWY_INLINE V load(const float* x) const { return hn::LoadU(D(), x); }
   HWY_INLINE void store(V value, float* y) const { hn::StoreU(value, D(), y); }
@@ -50,7 +51,7 @@ void softmax_row(const float* x, float* y, std::int64_t count) {
 void log_softmax_row(const float* x, float* y, std::int64_t count) {
   const float largest = reduce(Largest(), x, count);
   const float sum = exponentials<false>(x, y, count, set(largest));
-  // (x - largest) first: their difference is exact where they are close.
+  // Subtracts `largest` first: the difference is exact if both are close.
   const V shift = set(std::log(sum)), top = set(largest);
   const D d;
   for (std::int64_t i = 0; i < count; i += lane_count()) {
@@ -59,7 +60,7 @@ void log_softmax_row(const float* x, float* y, std::int64_t count) {
   }
 }
 
-// One vector of neighbouring lines, `length` elements `stride` apart each.
+// Computes one vector of neighbouring lines of `length` elements, `stride` apart.
 template <bool logarithm, class Part>
 HWY_INLINE void column(const Part& part, const float* x, float* y, std::int64_t length, std::int64_t stride) {
   const D d;
@@ -88,10 +89,10 @@ void columns(const float* x, float* y, std::int64_t length, std::int64_t inner, 
   column<logarithm>(part, x + i, y + i, length, inner);
 }
 
-// Lines up to this length are computed a line a lane.
+// Lines up to this length are computed with one line per lane.
 constexpr std::int64_t kShortSoftmax = 16;
 
-// Contiguous short lines: as many as lanes at a time are turned, computed as columns and turned back.
+// Contiguous short lines: transposes as many as there are lanes, computes them as columns and transposes back.
 template <bool logarithm>
 void short_lines(const float* x, float* y, std::int64_t lines, std::int64_t length) {
   const std::int64_t lanes = lane_count();
@@ -110,7 +111,7 @@ void short_lines(const float* x, float* y, std::int64_t lines, std::int64_t leng
 
 }  // namespace
 
-// `rows` contiguous lines.
+// Computes `rows` contiguous lines.
 void softmax_rows(bool logarithm, const float* x, float* y, std::int64_t rows, std::int64_t length) {
   if (length <= kShortSoftmax)
     return logarithm ? short_lines<true>(x, y, rows, length) : short_lines<false>(x, y, rows, length);
@@ -120,7 +121,7 @@ void softmax_rows(bool logarithm, const float* x, float* y, std::int64_t rows, s
   }
 }
 
-// Lines [begin, end) of `inner` ones whose elements are `inner` apart.
+// Computes the lines [begin, end) of `inner` lines whose elements are `inner` apart.
 void softmax_columns(bool logarithm, const float* x, float* y, std::int64_t length, std::int64_t inner,
                      std::int64_t begin, std::int64_t end) {
   if (logarithm) columns<true>(x, y, length, inner, begin, end);
@@ -137,9 +138,9 @@ namespace {
 HWY_EXPORT(softmax_rows);
 HWY_EXPORT(softmax_columns);
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kGrain = 8192;
-// Lines across which a chunk is vectorised: a multiple of every vector length, and whole cache lines.
+// Lines per chunk if vectorised across lines: a multiple of every vector length, and whole cache lines.
 constexpr std::int64_t kColumnBlock = 64;
 
 class SoftmaxKernel final : public Kernel {

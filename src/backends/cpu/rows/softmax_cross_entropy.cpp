@@ -1,5 +1,5 @@
-// Cross-entropy of softmax and its gradient in float32: the classes of a sample as a row, or those of neighbouring
-// positions side by side in vectors.
+// Cross-entropy of softmax and its gradient in float32. The classes of a sample are contiguous and vectorised as a row,
+// or the samples at neighbouring positions are vectorised together.
 #include "ops/training/softmax_cross_entropy.h"
 
 #include <algorithm>
@@ -26,12 +26,12 @@ struct ScoreSums {
 
 struct CrossEntropyFunctions {
   ScoreSums (*row)(const float* x, std::int64_t classes, bool totals);
-  // For `count` positions whose classes are `stride` apart.
+  // Computes the sums of `count` positions whose classes are `stride` apart.
   void (*columns)(const float* x, std::int64_t classes, std::int64_t stride, std::int64_t count, float* largest,
                   float* exponentials, float* totals);
   // dx = g · (exp(x − log_sum) − base)
   void (*row_gradient)(const float* x, float* dx, std::int64_t classes, float log_sum, float g, float base);
-  // The same; 0 where g is.
+  // As row_gradient, for `count` positions; 0 where g is 0.
   void (*columns_gradient)(const float* x, float* dx, std::int64_t classes, std::int64_t stride, std::int64_t count,
                            const float* log_sums, const float* g, float base);
 };
@@ -78,7 +78,7 @@ void column_sums(const float* x, std::int64_t classes, std::int64_t stride, std:
   });
 }
 
-// exp(x − log_sum), which is not above 1 but for a rounding.
+// exp(x − log_sum), at most 1 but for rounding.
 HWY_INLINE V probability(V x, V log_sum) {
   const V exponent = hn::Sub(x, log_sum);
   return math::exp_of_nonpositive(D(), hn::IfThenElse(hn::Gt(exponent, set(0)), set(0), exponent));
@@ -119,7 +119,7 @@ namespace {
 HWY_EXPORT(cross_entropy_functions);
 
 constexpr std::int64_t kChunkElements = 8192;
-constexpr std::int64_t kPositions = 64;  // side by side: a multiple of every vector length
+constexpr std::int64_t kPositions = 64;  // at once: a multiple of every vector length
 
 // Scores [outer, classes, inner]; labels [outer, inner].
 class CrossEntropy : public Kernel {
@@ -141,8 +141,8 @@ class CrossEntropy : public Kernel {
     return true;
   }
 
-  // Calls row(line) for each line of contiguous classes, or columns(first score, first line, lines) for lines side by
-  // side.
+  // Calls row(line) for each line of contiguous classes, or columns(first score, first line, lines) for lines of
+  // neighbouring positions.
   template <typename Row, typename Columns>
   void for_each_line(KernelContext& context, const Row& row, const Columns& columns) const {
     if (inner_ == 1) {

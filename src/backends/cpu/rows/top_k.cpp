@@ -1,5 +1,5 @@
-// TopK of float32 along the last axis: values that are no better than the worst of the k found so far are passed over
-// by whole vectors.
+// TopK of float32 along the last axis: whole vectors of values that are no better than the worst of the best k so far
+// are skipped.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -16,8 +16,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
 
-// The first position from `begin` on of a value that is not smaller (larger) than or equal to `bound`, NaN included;
-// `count` without one.
+// The first position, from `begin` on, of a value that is better than `bound` (larger if `largest`, else smaller) or
+// NaN; `count` if there is none.
 std::int64_t next_candidate(const float* x, std::int64_t begin, std::int64_t count, float bound, bool largest) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::ScalableTag<float> d;
@@ -45,7 +45,7 @@ namespace {
 
 HWY_EXPORT(next_candidate);
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kTopGrain = 16384;
 
 struct Candidate {
@@ -53,7 +53,7 @@ struct Candidate {
   std::int64_t index;
 };
 
-// Whether a comes before b: by value, NaN counting as larger than every number, then by index.
+// Whether a precedes b: by value, with NaN larger than every number, then by index.
 template <bool largest>
 bool comes_first(const Candidate& a, const Candidate& b) {
   const bool no_number_a = std::isnan(a.value), no_number_b = std::isnan(b.value);
@@ -62,7 +62,7 @@ bool comes_first(const Candidate& a, const Candidate& b) {
   return a.index < b.index;
 }
 
-// The first k of a line, in order. `best` is a heap whose front is the last of them.
+// Finds the best k elements of a line, in order. `best` is a heap whose front is the worst of them.
 template <bool largest>
 void best_of_line(const float* x, std::int64_t count, std::int64_t k, std::vector<Candidate>& best) {
   best.clear();

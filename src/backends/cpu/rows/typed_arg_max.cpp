@@ -1,4 +1,4 @@
-// ArgMax and ArgMin of integers and f64, and of f32 along another axis than the last, by loops that the compiler
+// ArgMax and ArgMin of integers and f64, and of f32 along other axes than the last, by loops that the compiler
 // vectorises.
 #include <algorithm>
 #include <limits>
@@ -20,9 +20,9 @@ namespace tessera::backends::cpu {
 inline constexpr std::int64_t kColumnsSearched = 128;
 
 struct ArgMaxFunctions {
-  // The best position of a line of neighbours.
+  // The best position of a contiguous line.
   std::int64_t (*row)(const void* x, std::int64_t count) = nullptr;
-  // The best positions of at most kColumnsSearched neighbouring lines of `length` elements, `stride` elements apart.
+  // The best positions of at most kColumnsSearched neighbouring lines of `length` elements, `stride` apart.
   void (*columns)(const void* x, std::int64_t length, std::int64_t stride, std::int64_t count,
                   std::int64_t* y) = nullptr;
 };
@@ -34,8 +34,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
 namespace {
 
-// Whether x is taken in place of the best so far; of equal ones the last on request. NaN is passed over, and stays
-// where it is in front.
+// Whether x replaces the best value so far; of equal values the first wins, or the last if `last`. NaN is ignored,
+// except at the front, where it stays.
 template <bool largest, bool last, typename T>
 HWY_INLINE bool wins(T x, T best) {
   if constexpr (last) return largest ? x >= best : x <= best;
@@ -83,7 +83,7 @@ std::int64_t search_row(const void* data, std::int64_t count) {
 
 template <bool largest, bool last, typename T>
 void search_columns(const void* data, std::int64_t length, std::int64_t stride, std::int64_t count, std::int64_t* y) {
-  // Positions of the elements' size go through the same lanes.
+  // Positions have the elements' size, so that both use the same lanes.
   using Position = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
   alignas(64) T best[kColumnsSearched];
   alignas(64) Position at[kColumnsSearched] = {};
@@ -156,7 +156,7 @@ namespace {
 
 HWY_EXPORT(arg_max_functions);
 
-// Elements a chunk.
+// Elements per chunk.
 constexpr std::int64_t kSearchGrain = 16384;
 
 class TypedArgMaxKernel final : public Kernel {

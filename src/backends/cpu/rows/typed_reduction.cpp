@@ -1,5 +1,5 @@
-// Reductions of integers, bools and f64 over any axes, by loops that the compiler vectorises. What is joined is laid
-// out as in reduction.cpp: whole lines where the innermost axis goes, blocks of columns where it stays.
+// Reductions of integers, bools and f64 over any axes, by loops that the compiler vectorises. The layout is that of
+// reduction.cpp: whole lines if the innermost axis is reduced, blocks of columns if it is kept.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,9 +27,9 @@ enum class TypedJoin { sum, magnitudes, squares, product, largest, smallest };
 
 struct TypedReductionFunctions {
   void (*start)(void* sums, std::int64_t count) = nullptr;
-  // One sum joined with `count` elements.
+  // Joins `count` elements to one sum.
   void (*row)(const void* x, std::int64_t count, void* sum) = nullptr;
-  // Each of `count` sums joined with the element, or with another sum, at its place.
+  // Joins each of `count` elements, or sums, to the sum at its position.
   void (*columns)(const void* x, std::int64_t count, void* sums) = nullptr;
   void (*join)(const void* others, std::int64_t count, void* sums) = nullptr;
   std::int64_t sum_bytes = 0;
@@ -47,7 +47,7 @@ HWY_INLINE Sum joined(Sum a, Sum b) {
   if constexpr (kind == TypedJoin::product) {
     return static_cast<Sum>(a * b);
   } else if constexpr (kind == TypedJoin::largest || kind == TypedJoin::smallest) {
-    // NaN wins over numbers.
+    // The result is NaN if either operand is NaN.
     if constexpr (std::is_floating_point_v<Sum>) {
       const Sum better = kind == TypedJoin::largest ? (a < b ? b : a) : (b < a ? b : a);
       return a != a ? a : b != b ? b : better;
@@ -94,7 +94,7 @@ struct Reducing {
     for (; done < count; ++done) sum = joined<kind>(sum, term<kind, Sum>(x[done]));
   }
 
-  // Joins in so many sums, which are joined at the end by a tree; gives how many elements of the row took part.
+  // Joins elements in `lanes` sums, which are joined at the end as a tree; returns the number of elements processed.
   template <std::int64_t lanes>
   static HWY_INLINE std::int64_t in_lanes(const T* x, std::int64_t count, Sum& sum) {
     alignas(64) Sum sums[lanes];
@@ -138,7 +138,7 @@ struct Reducing {
   static TypedReductionFunctions functions() { return {start, row, columns, join, sizeof(Sum)}; }
 };
 
-// Sums wrap in an unsigned type of the elements' size, or are doubles.
+// Sums are doubles, or wrap in an unsigned type of the elements' size.
 template <TypedJoin kind>
 TypedReductionFunctions reducing(DType type, bool in_double) {
   switch (type) {
@@ -213,11 +213,11 @@ namespace {
 
 HWY_EXPORT(typed_reduction_functions);
 
-// Elements a chunk, and of a line at a time.
+// Elements per chunk, and elements of a line at a time.
 constexpr std::int64_t kTypedGrain = 16384, kLinePart = 4096;
 // Columns reduced together.
 constexpr std::int64_t kColumnsTogether = 256;
-// Pieces that a group of many elements is cut into, for the threads.
+// The most pieces that a group of many elements is cut into, for threads.
 constexpr std::int64_t kMostGroupPieces = 32;
 constexpr std::int64_t kMostSumBytes = 8;
 
@@ -301,13 +301,13 @@ class TypedReductionKernel final : public Kernel {
   }
 
  private:
-  // An item is a result, or a block of neighbouring ones.
+  // The number of work items: an item is one result, or a block of neighbouring ones.
   std::int64_t items() const { return geometry_.results * blocks_; }
   std::int64_t columns_of(std::int64_t item) const {
     return geometry_.along_rows ? 1 : std::min(kColumnsTogether, geometry_.line - item % blocks_ * kColumnsTogether);
   }
 
-  // Joins units [begin, end), the lines or parts of them that a result is made of.
+  // Joins the units [begin, end): lines, or parts of lines, of a result.
   void reduce(const std::byte* x, std::int64_t item, std::int64_t begin, std::int64_t end, std::byte* sums) const {
     const std::int64_t columns = columns_of(item);
     functions_.start(sums, columns);
@@ -357,7 +357,7 @@ class TypedReductionKernel final : public Kernel {
   DoubleFinish finish_;
   ReductionGeometry geometry_;
   std::int64_t element_bytes_;
-  CastLine to_type_ = nullptr;  // of sums that are doubles, for integers
+  CastLine to_type_ = nullptr;  // of sums in double, for integers
   std::int64_t units_ = 1, width_ = 1, blocks_ = 1, pieces_ = 1;
   bool is_cut_line_ = false;
 };

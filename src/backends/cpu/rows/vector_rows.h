@@ -1,8 +1,8 @@
-// Reductions of rows of floats, written once for all kernels that need them (softmax, normalisations, Reduce*).
-// Included once per instruction set, like math.h.
+// Reductions of rows of floats, for all kernels that need them (softmax, normalisations, Reduce*). Included once per
+// instruction set, like math.h.
 //
-// A row is summed in four vectors of partial sums, which are then added in a fixed order: the result depends on the
-// instruction set and the length alone.
+// A row is summed in four vectors of partial sums, which are then added in a fixed order: the result depends only on
+// the instruction set and the length.
 #if defined(TESSERA_BACKENDS_CPU_VECTOR_ROWS_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TESSERA_BACKENDS_CPU_VECTOR_ROWS_H
 #undef TESSERA_BACKENDS_CPU_VECTOR_ROWS_H
@@ -32,7 +32,7 @@ HWY_INLINE V set(float value) {
   return hn::Set(D(), value);
 }
 
-// How elements enter a reduction and how partial results are joined.
+// The operations of a reduction: adding an element, and joining partial results.
 struct Sum {
   static constexpr float neutral = 0;
   HWY_INLINE V map(V x) const { return x; }
@@ -56,7 +56,7 @@ struct ProductOfRow : Sum {
   static constexpr float neutral = 1;
   HWY_INLINE V join(V a, V b) const { return hn::Mul(a, b); }
 };
-// The largest or smallest; NaN wins over numbers.
+// The largest or smallest element; NaN if any is NaN.
 struct Largest : Sum {
   static constexpr float neutral = -std::numeric_limits<float>::infinity();
   HWY_INLINE V join(V a, V b) const { return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(b)), b, a); }
@@ -66,7 +66,7 @@ struct Smallest : Sum {
   HWY_INLINE V join(V a, V b) const { return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(b)), b, a); }
 };
 
-// All lanes joined, by a tree: those of the upper half to those of the lower, and so on.
+// Joins all lanes as a tree: the upper half with the lower half, and so on.
 template <class Reduction>
 HWY_INLINE float join_lanes(const Reduction& reduction, V partial) {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2

@@ -1,4 +1,4 @@
-// The samples of DeformConv of float32 images and their gradients: blocks of samples of an offset group in parallel.
+// The samples of DeformConv of float32 images and their gradients: blocks of samples of one offset group in parallel.
 #include <cmath>
 #include <memory>
 
@@ -13,7 +13,7 @@ struct Gradients {
   float *offsets = nullptr, *mask = nullptr;
 };
 
-// A group is an offset group of an image; its samples are tap by tap those of all windows.
+// Samples of DeformConv. A group is an offset group of an image; its samples are ordered by tap, then by window.
 class WindowSampler final : public Sampler {
  public:
   // `mask` may be null.
@@ -30,7 +30,7 @@ class WindowSampler final : public Sampler {
       const double y = start(y_, o / x_.output, tap / x_.kernel) + offset[0],
                    x = start(x_, o % x_.output, tap % x_.kernel) + offset[windows()];
       const double factor = mask_ != nullptr ? mask_[(group * taps() + tap) * windows() + o] : 1;
-      // Neither of what lies outside nor of what is no number.
+      // False outside of the image and for NaN.
       const bool inside = y > -1 && y < static_cast<double>(y_.input) && x > -1 && x < static_cast<double>(x_.input);
       const double low_y = inside ? std::floor(y) : 0, low_x = inside ? std::floor(x) : 0;
       const double part_y = inside ? y - low_y : 0, part_x = inside ? x - low_x : 0;

@@ -1,6 +1,6 @@
-// RoiAlign of float32 maps and its gradient. The places of a region's samples along each axis are worked out once for
-// many channels. Forward, channels of regions run in parallel; back, planes of the map, to which regions are added in
-// their order.
+// RoiAlign of float32 maps and its gradient. The positions of a region's samples along each axis are computed once for
+// many channels. Forward, channels of regions run in parallel; backward, planes of the map, to which regions are added
+// in order.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,9 +15,9 @@
 namespace tessera::backends::cpu {
 namespace {
 
-constexpr std::int64_t kPlanes = 32;  // of a region that share what is worked out for it
+constexpr std::int64_t kPlanes = 32;  // of a region that share its computed samples
 
-// What the kernels have in common: the attributes and the operands, read once.
+// The attributes and operands that the kernels share, read once.
 struct Call {
   const KernelContext* context = nullptr;
   const float* rois = nullptr;
@@ -45,7 +45,7 @@ Call read_call(const KernelContext& context) {
   return call;
 }
 
-// The samples of one region: those of bin row r are rows_[r * count_y] and on, and likewise columns.
+// The samples of one region: those of bin row r begin at rows_[r * count_y], and likewise for columns.
 class Region {
  public:
   void set(const Call& call, std::int64_t n) {
@@ -67,7 +67,8 @@ class Region {
 
   std::int64_t samples() const { return region_.count_y * region_.count_x; }
 
-  // The mean of the bins' samples as sums of blocks: body(first bin, block, whether it is the bins' first block).
+  // Computes the means of bins as sums over blocks of samples: calls body(first bin, block, whether it is the bins'
+  // first block).
   template <typename Body>
   void for_each_block(const Call& call, SampleBlock& block, Body body) const {
     constexpr std::int64_t at_once = SampleBlock::kTaps / 4;  // samples of a bin
@@ -98,7 +99,7 @@ class Region {
     }
   }
 
-  // body(pixel, weight, whether the sample is inside) for the four neighbours of sample i of the bin.
+  // Calls body(pixel, weight, whether the sample is inside) for the four neighbours of sample i of the bin.
   template <typename Body>
   void for_each_neighbour(std::int64_t row, std::int64_t column, std::int64_t i, Body body) const {
     const host::RoiNeighbours& y = rows_[static_cast<std::size_t>(row * region_.count_y + i / region_.count_x)];
@@ -117,7 +118,7 @@ class Region {
   std::int64_t width_ = 0;
 };
 
-// The largest weighted neighbour of a bin's samples, the first of equal ones. A sample outside counts as 0.
+// The largest weighted neighbour of a bin's samples, or the first of equal ones. A sample outside counts as 0.
 struct Largest {
   float value = -INFINITY, weight = 0;
   std::int64_t pixel = 0;
@@ -134,7 +135,7 @@ Largest largest_of(const Region& region, std::int64_t row, std::int64_t column, 
   return largest;
 }
 
-// The bins of a region in `count` planes.
+// Computes the bins of a region in `count` planes.
 void pool(const Call& call, const Region& region, const float* planes, std::int64_t count, float* y) {
   if (region.samples() == 0) {
     std::fill_n(y, count * call.bins(), 0.0f);
@@ -154,7 +155,7 @@ void pool(const Call& call, const Region& region, const float* planes, std::int6
   });
 }
 
-// The transpose: adds to `to`.
+// The transpose of pool(): adds gradients to `to`.
 void unpool(const Call& call, const Region& region, const float* planes, std::int64_t count, const float* dy,
             float* to) {
   if (region.samples() == 0) return;
@@ -213,7 +214,7 @@ void roi_align_gradient_f32(KernelContext& context) {
       std::memset(to, 0, static_cast<std::size_t>((last - first) * call.plane()) * sizeof(float));
       for (std::int64_t n = 0; n < call.regions; ++n) {
         if (call.batches[n] != batch && call.batches[n] >= 0 && call.batches[n] < call.maps[0]) continue;
-        region.set(call, n);  // refuses the number of an image that is not there
+        region.set(call, n);  // rejects an invalid index of an image
         unpool(call, region, maps + (batch * call.channels() + first) * call.plane(), last - first,
                dy + (n * call.channels() + first) * call.bins(), to);
       }

@@ -16,7 +16,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::ScalableTag<float>;
 using I = hn::RebindToSigned<F>;
 
-// Elements of the plane at the indices of tap k from sample i on; 0 for indices below 0.
+// The elements of the plane at the indices of tap k, from sample i on; 0 for negative indices.
 HWY_INLINE hn::Vec<F> read_tap(const SampleBlock& block, int k, std::int64_t i, const float* plane) {
   const F f;
   const I d;
@@ -66,10 +66,10 @@ namespace {
 HWY_EXPORT(sample_plane);
 HWY_EXPORT(add_slopes);
 
-constexpr std::int64_t kGrain = 16384;     // reads a chunk
-constexpr std::int64_t kPlanesAtOnce = 8;  // that share a block which is worked out again for others
+constexpr std::int64_t kGrain = 16384;     // reads per chunk
+constexpr std::int64_t kPlanesAtOnce = 8;  // that share a block, which other planes compute again
 
-// Samples behind the last one read nothing.
+// Fills a block; samples behind the last one read nothing.
 void fill(const Sampler& sampler, std::int64_t group, std::int64_t first, std::int64_t count, SampleBlock& block,
           SlopeBlock* slopes) {
   block.count = count;

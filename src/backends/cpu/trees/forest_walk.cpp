@@ -20,7 +20,7 @@ using VI = hn::Vec<DI>;
 using VU = hn::Vec<DU>;
 using M = hn::Mask<D>;
 
-// What nodes of the forest may have beside x <= split.
+// Flags that nodes of the forest may have in addition to x <= split.
 enum class Flags { none, missing, all };
 
 struct Words {
@@ -55,7 +55,7 @@ HWY_INLINE Nodes load_nodes(const std::uint64_t* nodes, VI at) {
 #endif
 }
 
-// Whether each walk goes on to the second child.
+// Whether each walk continues to the second child.
 template <Flags flags>
 HWY_INLINE M passes(const Words& words, const Nodes& nodes, const float* x, VI row) {
   const VI feature = hn::BitCast(DI(), hn::And(nodes.word, words.feature));
@@ -76,7 +76,7 @@ HWY_INLINE VI next_if(M yes, VI first) {
   return hn::IfThenElse(hn::RebindMask(DI(), yes), hn::Add(first, hn::Set(DI(), 1)), first);
 }
 
-// `vectors` vectors of walks go on from `at` (in trees that begin at `base`) to their leaves.
+// Continues `vectors` vectors of walks from the nodes `at` (in trees that begin at `base`) to their leaves.
 template <Flags flags, int vectors, bool several_trees>
 HWY_INLINE void walk_on(const Words& words, const std::uint64_t* nodes, const VI* base, const float* x, const VI* row,
                         VI* at, std::int32_t* leaves) {
@@ -104,7 +104,7 @@ HWY_INLINE void walk_on(const Words& words, const std::uint64_t* nodes, const VI
 #if HWY_TARGET != HWY_SCALAR
 constexpr int kTopLevels = hn::MaxLanes(D()) >= 16 ? 4 : 3;
 
-// The first levels of a tree, whose nodes are in registers.
+// Walks the first levels of a tree, whose nodes are in registers.
 template <Flags flags, int vectors>
 HWY_INLINE void walk_top(const Words& words, const TreeTop& top, const float* x, const VI* row, VI* at) {
   const V splits = hn::Load(D(), top.splits.data());

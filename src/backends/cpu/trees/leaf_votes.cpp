@@ -20,7 +20,7 @@ std::size_t last_leaf(const PackedForest& packed, std::size_t tree) {
   return tree + 1 < packed.trees.size() ? packed.trees[tree + 1].first_leaf : packed.leaves.size();
 }
 
-// How leaves speak about targets, apart from the weights.
+// The targets that leaves vote for, whatever the weights.
 struct Voters {
   std::vector<std::uint8_t> spoken, certain;  // by any leaf; by all leaves of a tree
 };
@@ -28,8 +28,8 @@ struct Voters {
 Voters voters_of(const Forest& forest, const PackedForest& packed) {
   const auto targets = static_cast<std::size_t>(forest.targets);
   Voters voters{std::vector<std::uint8_t>(targets, 0), std::vector<std::uint8_t>(targets, 0)};
-  std::vector<std::size_t> leaves(targets, 0);  // of the tree, that speak about the target
-  std::vector<std::size_t> last(targets, 0);    // leaf that did, from 1
+  std::vector<std::size_t> leaves(targets, 0);  // leaves of the tree that vote for the target
+  std::vector<std::size_t> last(targets, 0);    // the last such leaf, from 1
   std::vector<std::size_t> touched;
   for (std::size_t tree = 0; tree < packed.trees.size(); ++tree) {
     const std::size_t first = packed.trees[tree].first_leaf, end = last_leaf(packed, tree);
@@ -69,7 +69,7 @@ LeafVotes<Number>::LeafVotes(const Forest& forest, const PackedForest& packed, b
   for (const PackedForest::Tree& tree : packed.trees) first_leaf_.push_back(tree.first_leaf);
   const Voters voters = voters_of(forest, packed);
   const bool extreme = aggregation_ == Aggregation::minimum || aggregation_ == Aggregation::maximum;
-  // A target with a base value takes part anyway.
+  // A target with a base value counts as voted for in any case.
   bool varies = false;
   for (std::size_t target = forest.base_values.size(); target < voters.spoken.size(); ++target)
     varies = varies || voters.spoken[target] != voters.certain[target];
@@ -109,7 +109,7 @@ bool LeafVotes<Number>::take_dense(const Forest& forest, const PackedForest& pac
     std::uint32_t seen = 0;
     for (const Forest::Vote& vote : votes_of(forest, packed, leaf)) {
       const std::uint32_t bit = 1u << vote.target;
-      if ((seen & bit) != 0) return false;  // two votes for one target are two sums
+      if ((seen & bit) != 0) return false;  // two votes for one target are summed separately
       seen |= bit;
       weights_[leaf * static_cast<std::size_t>(line_) + static_cast<std::size_t>(vote.target)] =
           static_cast<Number>(vote.weight);
@@ -125,7 +125,7 @@ void LeafVotes<Number>::take_list(const Forest& forest, const PackedForest& pack
   for (std::size_t leaf = 0; leaf < packed.leaves.size(); ++leaf) {
     first_vote_.push_back(votes_.size());
     for (const Forest::Vote& vote : votes_of(forest, packed, leaf)) {
-      // Sums begin at 0, so that a vote of 0 changes nothing but who voted.
+      // Sums start at 0, so that a vote of 0 only marks the target as voted for.
       const auto weight = static_cast<Number>(vote.weight);
       if (notes_voters_ || weight != 0) votes_.push_back({static_cast<std::uint32_t>(vote.target), weight});
     }

@@ -20,12 +20,12 @@ constexpr std::uint32_t kNanBits = 0x7FC00000;
 // A node's comparison as x <= split, or x == split where `equal`.
 struct Rule {
   float split = kNan;
-  bool exchange = false;         // the children
-  bool missing_is_true = false;  // NaN leads to where x <= split does
+  bool exchange = false;         // of the children
+  bool missing_is_true = false;  // NaN takes the branch of x <= split
   bool equal = false;
 };
 
-// The largest float32 number below `value`; NaN where there is none.
+// The largest float32 number below `value`; NaN if there is none.
 float float_below(double value) {
   const float rounded = float_below_or_equal(value);
   if (static_cast<double>(rounded) < value) return rounded;
@@ -49,7 +49,7 @@ Rule rule_of(const Forest::Node& node) {
       return {node.comparison == Comparison::greater ? below_or_equal : float_below(node.split), true, !missing};
     case Comparison::equal:
       return is_float ? Rule{below_or_equal, false, missing, true} : Rule{kNan, false, missing};
-    case Comparison::not_equal:  // NaN differs from everything
+    case Comparison::not_equal:  // NaN differs from every number
       return is_float ? Rule{below_or_equal, true, false, true} : Rule{kNan, true, false};
     case Comparison::member:
       break;
@@ -91,7 +91,7 @@ class Packer {
     std::uint32_t level;
   };
 
-  // Children before siblings, so that the last levels below a node are together.
+  // Adds a tree with children before siblings, so that the last levels below a node are contiguous.
   void add_tree(std::int64_t root) {
     const std::size_t first = packed_.nodes.size(), first_leaf = packed_.leaves.size();
     std::uint32_t levels = 0;
@@ -142,7 +142,7 @@ class Packer {
   }
 
   const Forest& forest_;
-  std::vector<Rule> rules_;  // one a node
+  std::vector<Rule> rules_;  // one per node
   PackedForest packed_;
 };
 
@@ -155,7 +155,7 @@ std::string packing_fault(std::int64_t nodes_of_tree, std::int64_t all_nodes, st
   if (all_nodes > most_nodes) return "takes at most 2^26 nodes";
   if (trees > std::int64_t{1} << 20) return "takes at most 2^20 trees";
   const auto bits = [](std::int64_t count) { return std::bit_width(static_cast<std::uint64_t>(count)); };
-  // Two flags, and the places of all nodes and leaves.
+  // A word holds two flags, a feature and the positions of all nodes and leaves.
   if (nodes_of_tree > PackedForest::kLeafNumbers - 1 || bits(features) + 2 + bits(2 * nodes_of_tree + 1) > 31)
     return "takes smaller trees of so many features";
   return "";
@@ -168,7 +168,7 @@ PackedForest pack_forest(const Forest& forest) {
 float float_below_or_equal(double value) {
   constexpr double smallest_normal = std::numeric_limits<float>::min();
   if (std::abs(value) < smallest_normal) {
-    // Whole multiples of the smallest number are its bits.
+    // For multiples of the smallest denormal, the multiple is the bit pattern.
     const auto units = static_cast<std::int32_t>(std::floor(value * 0x1p149));
     return std::bit_cast<float>(units < 0 ? 0x80000000u | static_cast<std::uint32_t>(-units)
                                           : static_cast<std::uint32_t>(units));

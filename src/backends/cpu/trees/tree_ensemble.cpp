@@ -1,4 +1,4 @@
-// Decision forests: blocks of rows in parallel, each through all trees, many rows or many trees at once.
+// Decision forests: blocks of rows in parallel, each block through all trees, many rows or many trees at once.
 #include "ops/classical/tree_ensemble.h"
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// Rows that go through a tree together: they and the tree should stay in the first cache.
+// Rows that go through a tree together: they and the tree should stay in the first-level cache.
 constexpr std::int64_t kBlockRows = 256;
-constexpr std::int64_t kBlockNumbers = 16384;  // of the rows of a block, but for the least rows
+constexpr std::int64_t kBlockNumbers = 16384;  // in a block of more than kLeastBlockRows rows
 constexpr std::int64_t kLeastBlockRows = 64;
-// Fewer rows walk down many trees at once.
+// With fewer rows, each row walks many trees at once.
 constexpr std::int64_t kFewRows = 24;
-constexpr double kChunkSteps = 16384;  // from node to node that are worth a chunk of their own
+constexpr double kChunkSteps = 16384;  // steps from node to node per chunk
 
 struct Rows {
   std::int64_t count = 0, columns = 0;
@@ -30,8 +30,8 @@ Rows rows_of(const Shape& shape) {
   return {shape.size() == 2 ? shape[0] : 1, shape.back()};
 }
 
-// The same comparisons with numbers of the forest's splits: an f64 is no greater than a float32 split if the next
-// float32 number is.
+// Rounds f64 to float32 such that comparisons with the forest's float32 splits keep their results: x <= split if and
+// only if the rounded x is.
 float comparable(double value) {
   return -float_below_or_equal(-value);
 }
@@ -68,7 +68,7 @@ void store_scores(const std::vector<double>& scores, std::int64_t row, Tensor& y
     std::ranges::transform(scores, y.mutable_data<f16_t>() + first, [](double score) { return base::to_f16(score); });
 }
 
-// The labels of a classifier, if anyone wants them.
+// Writes the labels of a classifier, if they are wanted.
 class LabelWriter {
  public:
   explicit LabelWriter(KernelContext& context) {
@@ -134,7 +134,7 @@ class TreeEnsembleKernel final : public Kernel {
   }
 
  private:
-  // Few rows are shared out one by one, others in vectors.
+  // Few rows are handed out one by one, others in vectors.
   std::int64_t chunk_rows(int threads) const {
     const auto worth = static_cast<std::int64_t>(kChunkSteps / std::max(steps_, 1.0)) + 1;
     if (rows_.count < 2 * kFewRows) return std::min(worth, block_rows_);
@@ -206,15 +206,15 @@ class TreeEnsembleKernel final : public Kernel {
   PackedForest packed_;
   host::ForestScores finisher_;
   LeafVotes<Number> votes_;
-  double steps_ = 0;  // of a row, from node to node
+  double steps_ = 0;  // per row, from node to node
   ScoreLayout layout_;
   std::int64_t block_rows_, score_bytes_ = 0, voter_bytes_ = 0;
 };
 
-// What nodes compare with, before the forest is read.
+// The kinds of comparisons in the nodes, found before the forest is read.
 struct Comparisons {
   bool membership = false;
-  bool only_no_greater = true;  // x <= s and x > s alone, with splits of float32
+  bool only_no_greater = true;  // only x <= s and x > s, with float32 splits
   std::int64_t nodes_of_tree = 0, all_nodes = 0, trees = 0;
 };
 
