@@ -5,8 +5,8 @@
 
 namespace tessera::apps {
 
-// After this call, SIGINT, SIGTERM and SIGHUP end the process with one line on stderr, without temporary files, and
-// with the exit code 128 + number of the signal. Signals that were ignored when the process started (nohup) stay
+// After this call, SIGINT, SIGTERM and SIGHUP remove temporary files and end the process with one line on stderr and
+// the exit code 128 + number of the signal. Signals that were ignored when the process started (nohup) stay
 // ignored.
 void handle_signals();
 

@@ -21,7 +21,7 @@ struct LabelKind {
 // the model.
 LabelKind kind_of_labels(const Model& model, const CalibrationData& data, const SessionOptions& session);
 
-// The first float32 output that is not a single number, or null.
+// The first float32 output of rank 1 or more, or null.
 const Tensor* scores_of(const Model& model, const NamedValues& outputs);
 
 }  // namespace tessera::compress

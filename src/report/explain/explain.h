@@ -79,7 +79,7 @@ cost::Precision counted_precision(const cost::Evaluation& evaluation);
 // machine is included only if there is too little about the model.
 std::vector<const cost::Advice*> things_to_do(const DeviceReport& device);
 
-// "Saves 43% of the time"; "" for advice about the machine.
+// "Saves 43% of the time"; "" for advice without a gain, and for advice about the machine.
 std::string gain_text(const cost::Advice& advice);
 
 // Text for a terminal: headline, advice, a table of the slowest operators (or of all), and the devices side by side.

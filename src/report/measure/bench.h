@@ -8,8 +8,8 @@
 namespace tessera::report {
 
 struct BenchOptions {
-  int runs = 20;       // at least so many, and at least one
-  double seconds = 0;  // timed runs go on until so many seconds have passed
+  int runs = 20;       // least number of timed runs; at least one is made
+  double seconds = 0;  // least time for which timed runs are made
   int warmup = 3;
   SessionOptions session;
   RunOptions run;

@@ -244,7 +244,7 @@ class TableFit {
     return table_.columns[column][static_cast<std::size_t>(row)];
   }
 
-  // Warns of a column that holds both numbers and words.
+  // Warns of a column that holds both numbers and words, or very many different words.
   void announce(std::size_t column, const DefaultEncoding& found) const {
     const std::string& name = table_.names[column];
     if (!found.words.empty()) {
