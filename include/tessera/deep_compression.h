@@ -28,10 +28,11 @@ struct ShareOptions {
 };
 
 struct CompressionRecipe {
-  // Of the dense net. `prune` is of the second stage; the length is given in epochs; `output` gets the packages.
+  // Training of the dense net. Its `prune` applies to the second stage; its length is given in epochs; `output` names
+  // the folder for the packages.
   TrainingConfig training;
-  // Gives the dense net's convolutions dictionaries before the second stage, which trains vectors and coefficients.
-  // `prune` may be left out then, and prunes coefficients where it is not.
+  // If set, the dense net's convolutions get dictionaries before the second stage, which then trains vectors and
+  // coefficients. `prune` is optional in this case; where it is given, it prunes coefficients.
   std::optional<DictionaryOptions> dictionary;
   StageOptions retrain;               // with weights that are pruned step by step
   std::optional<ShareOptions> share;  // nothing: weights keep values of their own
@@ -41,21 +42,22 @@ struct CompressionRecipe {
   std::int64_t folds = 0;
 };
 
-// What the recipe did to the weights of a layer.
+// The result of the recipe for the weights of one layer.
 struct CompressedLayer {
   std::string name;
   std::int64_t weights = 0, nonzero = 0;
-  std::int64_t values = 0;       // that they share, besides zero; 0: values of their own
-  std::int64_t coded_bytes = 0;  // of the weights, as the package has them
-  // The pruned weights as signal, before the shared values are tuned; nothing where they share none.
+  std::int64_t values = 0;       // distinct shared values besides zero; 0: each weight has its own
+  std::int64_t coded_bytes = 0;  // size of the weights in the package
+  // SNR of the shared weights with the pruned weights as signal, before the shared values are tuned; nothing where
+  // weights share no values.
   std::optional<double> sharing_snr_db;
 };
 
 struct CompressedFold {
-  std::int64_t fold = 0;  // from 1; 0: there are none
+  std::int64_t fold = 0;  // counted from 1; 0: the recipe has no folds
   std::string metric;
   double dense = 0, pruned = 0, shared = 0;  // the metric after each stage
-  double compressed = 0;                     // of the package, as it was read back
+  double compressed = 0;                     // the metric of the package as read back from its file
   std::int64_t parameters = 0;               // float32 numbers of the dense net
   std::int64_t file_bytes = 0;
   double multiply_adds_dense = 0, multiply_adds = 0;  // for one sample, of the dense net and of the package
@@ -72,12 +74,12 @@ struct CompressionHooks {
   std::function<void(std::int64_t fold, const std::string& stage, std::int64_t step, std::int64_t steps)> progress;
   std::function<void(const CompressedFold&)> fold;  // told when it is done
   const Cancellation* cancellation = nullptr;
-  bool measure = false;  // times and memory of a run on one sample, made up, for each fold
+  bool measure = false;  // measure time and memory of a run on one sample of random data, for each fold
 };
 
-// Runs the recipe; one entry for each fold. Throws Error: as Trainer does; invalid_argument for options that do not
-// fit; cancelled, when the nets of the stages so far lie beside the package ("fold-1.dense.onnx") and the message names
-// them.
+// Runs the recipe. Returns one entry per fold. Throws the Errors of Trainer; invalid_argument for options that do not
+// fit together; and cancelled, in which case the nets of the finished stages lie beside the package
+// ("fold-1.dense.onnx") and the message names them.
 std::vector<CompressedFold> run_deep_compression(const CompressionRecipe& recipe, const CompressionHooks& hooks = {});
 
 // A recipe from TOML text: the tables of a training (docs/training.md), `folds`, and the tables retrain, share and tune

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-// What went wrong; the command line maps each kind to an exit code of its own (see exit_code).
+// The kind of an error; the command line maps each kind to an exit code of its own (see exit_code).
 enum class ErrorKind {
   invalid_argument,  // a wrong call: unknown input name, wrong type, rank or dimension
   invalid_model,     // the model breaks the rules of its format or of an operator

@@ -53,10 +53,10 @@ class NetBuilder {
   void output(const std::string& name, NetValue value);
   // A constant with these values; of f32 and rank 1 or more training takes it for a weight.
   NetValue constant(Tensor value, const std::string& name = "");
-  // Of this standard deviation around the mean.
+  // A trainable constant of normally distributed random numbers with this mean and standard deviation.
   NetValue weight(const std::string& name, Shape shape, double standard_deviation, double mean = 0);
 
-  // Any operator of ONNX by its name; of its outputs the first, or so many.
+  // Adds any ONNX operator by its name. Returns its first output, or its first `outputs` outputs.
   NetValue add(const std::string& op, const std::vector<NetValue>& inputs, const NetAttributes& attributes = {});
   std::vector<NetValue> add(const std::string& op, const std::vector<NetValue>& inputs, std::size_t outputs,
                             const NetAttributes& attributes = {});
@@ -79,10 +79,11 @@ class NetBuilder {
   NetValue softmax(NetValue x, std::int64_t axis = -1);
   NetValue sum(NetValue a, NetValue b);
 
-  // What inference knows of the value: "f32[batch, 16, 14, 14]".
+  // The type of the value as far as inference knows it: "f32[batch, 16, 14, 14]".
   std::string type_of(NetValue value) const;
 
-  // The net, with all outputs that were named; the builder is empty then. Throws Error(invalid_argument) without one.
+  // Returns the net with all outputs that were named, and leaves the builder empty. Throws Error(invalid_argument) if
+  // no output was named.
   Model build();
 
  private:

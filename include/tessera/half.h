@@ -14,7 +14,7 @@ TESSERA_API float to_float(bf16_t value);
 TESSERA_API f16_t to_f16(float value);
 TESSERA_API bf16_t to_bf16(float value);
 
-// The same for many elements. Throw Error(invalid_argument) when the spans differ in length.
+// Convert all elements of a span. Throw Error(invalid_argument) when the spans differ in length.
 TESSERA_API void to_float(std::span<const f16_t> from, std::span<float> to);
 TESSERA_API void to_float(std::span<const bf16_t> from, std::span<float> to);
 TESSERA_API void to_f16(std::span<const float> from, std::span<f16_t> to);

@@ -24,8 +24,8 @@ namespace io {
 struct PackageOrigin;
 }
 
-// What a file says about itself. None of it changes what the model computes. A package (.tsr) has that of the model
-// that it was made from. Texts are as in the file: any bytes, not checked to be UTF-8.
+// Metadata of a model file. They do not change what the model computes. A package (.tsr) has the metadata of the model
+// from which it was made. Texts are the bytes of the file, not checked to be valid UTF-8.
 struct ModelMetadata {
   std::string producer_name, producer_version;  // of the program that wrote the model: "pytorch", "2.6.0"
   std::string domain;                           // of the organisation: "org.example"
@@ -43,10 +43,10 @@ class TESSERA_API Model {
   // Reads an .onnx file, or maps a .tsr file that `tessera optimize` wrote; the first bytes say which it is. Throws
   // Error: not_found, io, invalid_model, unsupported (listing everything that is not supported at once), over_budget.
   static Model load(const std::filesystem::path& path, const ModelLimits& limits = {});
-  // The same from memory. With an owner the model reads weights where they lie and keeps the owner, which keeps the
-  // bytes, as long as it or a session of it lives (a .tsr file is copied unless its bytes begin at a multiple of 64);
-  // without one it copies what it needs before this returns. External data of an .onnx file may lie below
-  // `external_data_folder`; without a folder they are refused. Throws Error as load does.
+  // Reads a model from memory, as load does from a file. With an owner the model reads weights in place and keeps the
+  // owner alive, which keeps the bytes, as long as the model or a session of it lives (a .tsr file is copied unless its
+  // bytes begin at a multiple of 64). Without an owner it copies what it needs before this returns. External data of an
+  // .onnx file may lie below `external_data_folder`; without a folder they are refused. Throws Error as load does.
   static Model from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner = nullptr,
                           const std::optional<std::filesystem::path>& external_data_folder = std::nullopt,
                           const ModelLimits& limits = {});
@@ -63,7 +63,7 @@ class TESSERA_API Model {
   // `optimise` and save() keep it, but for the operator set versions, which are those that the written .onnx needs.
   const ModelMetadata& metadata() const { return metadata_; }
   const ir::Graph& graph() const { return *graph_; }
-  // Of a model from a .tsr file; null for others.
+  // The package that the model was loaded from; null if it was not loaded from a .tsr file.
   const io::PackageOrigin* package() const { return package_.get(); }
 
  private:

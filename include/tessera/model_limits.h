@@ -1,12 +1,13 @@
-// Limits on what a model file may ask for.
+// Limits on the memory and work that reading a model file may take.
 #pragma once
 
 #include <cstdint>
 
 namespace tessera {
 
-// What a file may ask for while it is read: a few bytes of it can mean much memory and work. Beyond a limit loading
-// throws Error(over_budget). Weights count for the session that runs the model (SessionOptions::memory_limit_bytes).
+// Limits on the memory and work that reading a file may take, because a few bytes of a file can ask for much of both.
+// Loading throws Error(over_budget) beyond a limit. Weights are not limited here but by the session that runs the model
+// (SessionOptions::memory_limit_bytes).
 struct ModelLimits {
   std::int64_t max_parsed_bytes = std::int64_t{256} << 20;   // memory of nodes, attributes, names and short lists
   std::int64_t max_inlined_nodes = 100'000;                  // nodes that local functions expand to, in total

@@ -11,17 +11,17 @@
 
 namespace tessera {
 
-// How models come to be. Both are called without a lock, from the threads that acquire models, for different models at
-// the same time.
+// Functions that create sessions. Both are called without a lock, from the threads that acquire models, and for
+// different models at the same time.
 struct ModelLoader {
-  // The bytes that the model is expected to hold, which are set aside before it is loaded: the size of its file, say.
-  // What its session holds then counts in its place.
+  // Returns the bytes that the model is expected to hold, such as the size of its file. They are set aside before it is
+  // loaded; afterwards the memory that its session really holds counts in their place.
   std::function<std::int64_t(const std::string& name)> expected_bytes;
   std::function<std::unique_ptr<Session>(const std::string& name)> load;
 };
 
 struct ResidentModelOptions {
-  std::int64_t budget_bytes = 0;  // of all models together, those in use included
+  std::int64_t budget_bytes = 0;  // limit for all models together, including those in use
   // How long acquire() waits for models in use to be released where they hold the memory that it needs.
   std::int64_t wait_ns = 10'000'000'000;
   // Memory for intermediate values that is set up at once and kept ready, so that the first run after a quiet time
@@ -30,17 +30,17 @@ struct ResidentModelOptions {
 };
 
 struct ResidentModelReport {
-  std::int64_t hits = 0;    // acquisitions of a model that was there
-  std::int64_t loads = 0;   // that succeeded
-  std::int64_t joined = 0;  // acquisitions that waited for another one's load
+  std::int64_t hits = 0;    // acquisitions of a model that was resident
+  std::int64_t loads = 0;   // loads that succeeded
+  std::int64_t joined = 0;  // acquisitions that waited for a load that another one had begun
   std::int64_t failures = 0, evictions = 0;
   std::int64_t bytes = 0, peak_bytes = 0;  // held or set aside
-  std::int64_t load_ns = 0;                // of all loads together
+  std::int64_t load_ns = 0;                // duration of all loads together
   struct Entry {
     std::string name;
     std::int64_t bytes = 0, users = 0, uses = 0, load_ns = 0;
   };
-  std::vector<Entry> models;  // that are there, by name
+  std::vector<Entry> models;  // the resident models, by name
 };
 
 namespace share {

@@ -107,11 +107,11 @@ struct RunOptions {
   Clock* clock = nullptr;                      // what limits, timings and turns count in; null: the steady clock
 };
 
-// What is in use by one session now.
+// Memory in use by one session at this moment.
 struct MemoryUse {
   std::int64_t weights_bytes = 0;         // constants of the model (mapped from the file where possible)
   std::int64_t packed_weights_bytes = 0;  // copies in the kernels' own layout
-  std::int64_t variables_bytes = 0;       // of a store of the session's own, whoever else uses it
+  std::int64_t variables_bytes = 0;       // counted if the session has a store of its own, even if others use it too
   std::int64_t plans_bytes = 0;           // cached plans, and constants folded for them
   std::int64_t arena_bytes = 0;           // of the runs in progress
   std::int64_t results_bytes = 0;         // outputs that somebody keeps, and values whose size depends on data
@@ -145,13 +145,13 @@ class TESSERA_API Session {
   // the updates cannot be delivered in the end, all variables have their next values.
   NamedValues run(const NamedValues& inputs, const RunOptions& options = {});
 
-  // The requested outputs, in the order of the request, computing only what they need (a model that updates variables
-  // computes everything). What is left out may change how the rest is fused, so results may differ
-  // by rounding from those of a run of all outputs. An output that is bound to memory is written there and returned as
-  // a view of it; nothing is allocated for it where a step can write to that memory itself, else it is copied there at
-  // the end. The memory must have exactly the output's element type and shape, and must not overlap that of another
-  // output; it may overlap inputs. Throws Error as above, and invalid_argument for an unknown or repeated output and
-  // for memory that does not fit; after an error its contents are undefined.
+  // Returns the requested outputs, in the order of the request, and computes only what they need (a model that updates
+  // variables computes everything). Leaving outputs out may change how the rest is fused, so results may differ by
+  // rounding from those of a run of all outputs. An output that is bound to memory is written there and returned as a
+  // view of it; nothing is allocated for it where a step can write to that memory itself, otherwise the output is
+  // copied there at the end. The memory must have exactly the output's element type and shape and must not overlap that
+  // of another output; it may overlap inputs. Throws Error as above, and invalid_argument for an unknown or repeated
+  // output and for memory that does not fit; after an error its contents are undefined.
   std::vector<Value> run(const NamedValues& inputs, const std::vector<OutputRequest>& outputs,
                          const RunOptions& options = {});
 
@@ -166,7 +166,7 @@ class TESSERA_API Session {
   // The runs that begin from now on draw as those of a new session with this SessionOptions::seed.
   void set_seed(std::uint64_t seed);
 
-  // What layers multiply in, see SessionOptions::precision: f32 or bf16.
+  // The element type in which layers multiply (SessionOptions::precision): f32 or bf16.
   DType precision() const;
 
   MemoryUse memory() const;

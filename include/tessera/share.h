@@ -20,32 +20,33 @@ struct ArbiterState;
 struct JobOptions {
   std::string name;  // for people; in messages and reports
   Priority priority = Priority::standard;
-  double weight = 1;         // of the device's time, against the weights of other jobs
-  std::int64_t goal_ns = 0;  // realtime: the latency that a run should have at most; 0: none is stated
-  // Memory that is the job's whenever it asks for it, and the most that it may hold; 0: none, and no limit.
+  double weight = 1;         // share of the device's time, relative to the weights of other jobs
+  std::int64_t goal_ns = 0;  // realtime jobs: the latency that a run should not exceed; 0: no goal
+  // Memory that the job gets whenever it asks for it, and the most that it may hold; 0: no guarantee, no limit.
   std::int64_t guarantee_bytes = 0, limit_bytes = 0;
-  // What it holds between runs, and the most that one run holds beside it. The policy `iteration` admits jobs by them.
+  // Bytes that the job holds between runs, and the most that one run holds in addition. The policy `iteration` admits
+  // jobs by these.
   std::int64_t persistent_bytes = 0, temporary_bytes = 0;
 };
 
-// What became of a job so far.
+// Statistics of a job since it was added.
 struct JobReport {
   std::string name;
   Priority priority = Priority::standard;
   std::int64_t runs = 0, failed_runs = 0;
-  std::int64_t device_ns = 0;           // the device's time that it had; where runs overlap, each has an equal part
-  std::int64_t waited_ns = 0;           // for its turn, all runs together
+  std::int64_t device_ns = 0;           // device time used by the job; where runs overlap, each counts an equal part
+  std::int64_t waited_ns = 0;           // time spent waiting for its turn, all runs together
   std::int64_t p50_ns = 0, p99_ns = 0;  // latency of the latest runs, at most 4096 of them
   std::int64_t goal_misses = 0;         // runs that took longer than the goal
   std::int64_t memory_bytes = 0, peak_memory_bytes = 0;
-  std::int64_t spills = 0, spilled_bytes = 0;  // how often a run gave its memory to others, and what it wrote to a file
+  std::int64_t spills = 0, spilled_bytes = 0;  // runs that gave their memory to others, and bytes they wrote to files
   double prediction_error = 0;  // median of |predicted − measured| / measured over the latest steps; 0 before any
 };
 
 struct ArbiterOptions {
   std::string policy = "fill";    // one of policy_names()
-  std::int64_t memory_bytes = 0;  // of the device, for guarantees and limits; 0: not bounded
-  std::string device = "cpu";     // that the sessions run on; on the CPU a step gives way while it computes
+  std::int64_t memory_bytes = 0;  // memory of the device, for guarantees and limits; 0: unlimited
+  std::string device = "cpu";     // the device of the sessions; on the CPU a step can yield while it computes
   Clock* clock = nullptr;         // null: the steady clock
   // Where background runs keep the contents of memory that others need: "" for $TMPDIR, or else /var/tmp.
   std::string spill_folder = {};
@@ -64,22 +65,22 @@ class Job {
   Job(Job&&) noexcept;
   Job& operator=(Job&&) noexcept;
 
-  // Session::run whose steps the arbiter allows one by one. The options' gate and priority are the job's. Throws what
-  // Session::run throws; the job's place is free then.
+  // Calls Session::run; the arbiter admits its steps one by one. The job's own gate and priority replace those of the
+  // options. Throws what Session::run throws; the job's place is free then.
   NamedValues run(Session& session, const NamedValues& inputs, RunOptions options = {});
-  // The same with the requested outputs alone. A training is a job by TrainingHooks::run.
+  // Computes the requested outputs only. A training becomes a job by TrainingHooks::run.
   std::vector<Value> run(Session& session, const NamedValues& inputs, const std::vector<OutputRequest>& outputs,
                          RunOptions options = {});
-  // A function of the caller's (loading data, post-processing) as one step: it begins when its turn has come and holds
-  // a core of the process meanwhile, in a process that `tessera share run` started also by the daemon's leave.
-  // Functions of one name are alike in how long they take. What it throws passes through.
+  // Runs a function of the caller's (loading data, post-processing) as one step. It begins when its turn has come and
+  // holds a core of the process meanwhile; in a process that `tessera share run` started, it also needs a grant of the
+  // daemon. Calls with the same name are expected to take equally long. Exceptions of the function pass through.
   //
   //   Job loader = arbiter.add_job({.name = "loader", .priority = Priority::background});
   //   loader.run("decode", [&] { batch = decode(file); });
   void run(const std::string& name, const std::function<void()>& work);
 
-  // The arenas of runs are charged to the job by themselves; this counts other bytes that it holds. Throws
-  // Error(over_budget) that names the job, the request and what is free.
+  // Counts bytes that the job holds besides the arenas of its runs, which are charged automatically. Throws
+  // Error(over_budget) that names the job, the request and the free memory.
   void charge(std::int64_t bytes, const std::string& what);
   void release(std::int64_t bytes);
 

@@ -108,8 +108,8 @@ class Tensor {
   bool has_data() const { return deferred_ || data_ != nullptr; }
   // Whether its elements are still to be computed.
   bool is_deferred() const;
-  // The same elements. Those of a deferred tensor are computed for this one, which alone keeps them, unless they have
-  // been read before.
+  // A tensor with the same elements, computed if this one is deferred. The new tensor alone keeps the computed
+  // elements, unless they were read before.
   Tensor contents() const;
 
   const void* raw() const { return deferred_ ? computed() : data_; }
@@ -134,11 +134,12 @@ class Tensor {
     return {mutable_data<T>(), static_cast<std::size_t>(elements_)};
   }
 
-  // The same storage under another shape of the same element count (else Error(invalid_argument)).
+  // A tensor that shares this storage under another shape. Throws Error(invalid_argument) if the element counts differ.
   Tensor reshaped(Shape shape) const;
   // A deep copy with storage of its own.
   Tensor clone() const;
-  // Names the storage: of two tensors that live, equal when both have the same first byte. Null where there is none.
+  // Identifies the storage: for two live tensors, equal if and only if both begin at the same byte. Null without
+  // storage.
   const void* storage() const { return deferred_ ? owner_.get() : data_; }
   bool shares_storage_with(const Tensor& other) const { return storage() == other.storage() && storage() != nullptr; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
@@ -156,11 +157,11 @@ class Tensor {
   std::shared_ptr<const void> owner_;
 };
 
-// Equal type, shape and bits of all elements (so NaN equals itself); bits that a last byte of packed elements leaves
-// over do not count.
+// Whether type, shape and the bits of all elements are equal (so NaN equals itself). Unused bits in the last byte of
+// packed elements are ignored.
 bool identical(const Tensor& a, const Tensor& b);
 
-// What flows along an edge of a graph: usually a tensor; ONNX also has sequences, optionals and maps.
+// A value on an edge of a graph: usually a tensor; ONNX also has sequences, optionals and maps.
 class Value {
  public:
   enum class Kind : std::uint8_t { none, tensor, sequence, map };

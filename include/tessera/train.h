@@ -82,8 +82,8 @@ struct OptimiserOptions {
   std::vector<std::string> no_decay;   // patterns as of file names: "*bias", "norm*"
   std::vector<ParameterGroup> groups;  // the first one that has a parameter counts
   double clip_norm = 0;                // above 0: gradients are scaled down to this global norm
-  // Rows of a table that a step looks nothing up in stay as they are, and so do their momentum and moments, as
-  // torch.optim.SparseAdam does it. Of sgd, adam, adamw and adagrad.
+  // Rows of a table that a step does not look up stay unchanged, and so do their momentum and moments, as in
+  // torch.optim.SparseAdam. For sgd, adam, adamw and adagrad.
   bool lazy_rows = false;
 };
 
@@ -168,9 +168,9 @@ struct TeacherOptions {
   double attention_weight = 10;
 };
 
-// Samples that a function makes: fields with their element types and shapes (without the batch dimension), how many
-// samples there are, and the function, which is called from several threads at once. What it throws is an error of that
-// sample alone.
+// Samples made by a function: the fields with element types and shapes (without the batch dimension), the number of
+// samples, and the function, which is called from several threads at once. An exception of the function is an error of
+// that sample alone.
 struct SampleSource {
   struct Field {
     std::string name;
@@ -243,7 +243,8 @@ struct TrainingConfig {
   std::optional<CompressOptions> compress;
   std::int64_t epochs = 0;  // either epochs or steps is above 0
   std::int64_t steps = 0;   // updates of the weights
-  // What convolutions and products multiply in: f32, bf16 or f16. Weights, sums, norms and losses stay f32.
+  // The element type in which convolutions and products multiply: f32, bf16 or f16. Weights, sums, norms and losses
+  // stay f32.
   std::string precision = "f32";
   std::uint64_t seed = 0;       // of the order of the samples, augmentation and random operators
   std::int64_t accumulate = 1;  // batches whose gradients are averaged for one step
@@ -258,7 +259,7 @@ struct TrainingConfig {
   std::vector<std::string> metrics;  // further ones that evaluations tell of
   bool evaluate_training = false;    // evaluations tell of the training data too, without augmentation
   bool tensorboard = false;          // the folder `tensorboard` in the output gets event files for TensorBoard
-  std::int64_t recompute_bytes = 0;  // above 0: activations beyond so many bytes are computed again in the way back
+  std::int64_t recompute_bytes = 0;  // above 0: activations beyond so many bytes are recomputed in the backward pass
   std::string device = "cpu";
   int threads = 0;  // 0: all cores that this process may use
   std::int64_t memory_limit_bytes = 0;
@@ -307,10 +308,11 @@ struct EvaluationReport {
 struct TrainingResult {
   std::int64_t steps = 0, samples = 0;
   double loss = 0;  // of the last line of the log
-  // Of the weights at the end, of the validation data, or without any of the test data; and the best one of those.
+  // Metrics of the final weights on the validation data, or on the test data if there are no validation data; and the
+  // best such metrics of the training.
   std::optional<EvaluationReport> evaluation;
   std::optional<EvaluationReport> best;
-  // Where there are validation and test data: the test data with the weights at the end and with the best ones.
+  // With both validation and test data: metrics on the test data, with the final weights and with the best ones.
   std::optional<EvaluationReport> test, best_test;
   double seconds = 0;
   std::int64_t peak_rss_bytes = 0, skipped_steps = 0, skipped_samples = 0;
@@ -333,15 +335,15 @@ struct TrainingHooks {
   std::vector<StepTiming>* timings = nullptr;  // filled with the operators of one step
 };
 
-// Which float32 constants of a net are trained. What the exporter says is believed: initializers are weights, unless
-// they are marked as buffers; outputs of Constant nodes and attributes are none, nor are masks (added, with elements of
-// −10,000 or less), settings of operators (the factors of Resize), and what is frozen. NetOptions::frozen and trained
-// turn both.
+// The float32 constants of a net that are trained. The exporter decides: initializers are weights, unless they are
+// marked as buffers. Outputs of Constant nodes and attributes are not trained, nor are masks (addends with elements of
+// −10,000 or less), settings of operators (the factors of Resize) and frozen constants. NetOptions::frozen and trained
+// override both rules.
 struct TrainedWeights {
-  std::vector<std::string> names, reasons;                     // of each weight, why it is one
-  std::int64_t elements = 0;                                   // of all of them together
-  std::vector<std::pair<std::string, std::string>> untrained;  // names, and why; those of rank 1 or more
-  std::vector<std::string> notes;  // sentences about what was done to the net: a new last layer, weights of a file
+  std::vector<std::string> names, reasons;                     // one name per weight, and why it is trained
+  std::int64_t elements = 0;                                   // number of elements of all weights together
+  std::vector<std::pair<std::string, std::string>> untrained;  // names of rank 1 or more, and why they are not trained
+  std::vector<std::string> notes;  // sentences about changes to the net: a new last layer, weights from a file
 };
 
 // How a column of a table becomes numbers.
@@ -388,12 +390,12 @@ class Trainer {
   // is not and what may help. The weights are those of the last good step then.
   TrainingResult run(const TrainingHooks& hooks = {});
 
-  // Of the test data with the weights as they are, or of those named: "test", "validation" or "train". Throws
-  // Error(invalid_argument) where there are none.
+  // Metrics on "test", "validation" or "train" data with the current weights. Throws Error(invalid_argument) where
+  // there are no such data.
   EvaluationReport evaluate(const std::string& data = "test");
-  // A copy of the net with the weights as they are (their moving average, if average_decay is above 0), to run,
-  // optimise or save; later steps do not change it. BatchNormalization has its running statistics. Of a net that learnt
-  // from a table the columns' encoding is part: its inputs are the columns. With config.compress it is the quantised
+  // Returns a copy of the net with the current weights (their moving average, if average_decay is above 0), to run,
+  // optimise or save; later steps do not change it. BatchNormalization has its running statistics. A net trained on a
+  // table includes the encoding of the columns: its inputs are the columns. With config.compress it is the quantised
   // net, with integers between QuantizeLinear and DequantizeLinear.
   Model model() const;
   // Writes everything that resume() needs, replacing the file as a whole. Throws Error(io).
@@ -401,7 +403,7 @@ class Trainer {
   // Which weights of the net are trained, by the names that they have in it, and which are not, each with the reason:
   // what `tessera train` says at its start. Their values are those of the initialisers of model() of the same names.
   TrainedWeights weights() const;
-  // What the training learns from; of a table how its columns are encoded.
+  // A description of the training data; for a table, how its columns are encoded.
   DataSummary data() const;
   // The step as a graph, for explaining it.
   const Model& step_model() const;

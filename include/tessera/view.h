@@ -1,4 +1,4 @@
-// Tensors over memory that the caller owns and does not want written.
+// Tensors over memory that the caller owns and that nobody may write.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace tessera {
 
-// A tensor that reads `data` where they are, byte_count(type, shape) bytes. They must stay as they are while the
-// tensor, or a copy of it, lives: the caller sees to that, or `owner` does. Runs never write to their inputs; nobody
-// else may through mutable_data() of such a tensor. Not for strings.
+// A tensor that reads the byte_count(type, shape) bytes at `data` in place. They must stay valid and unchanged while
+// the tensor or a copy of it lives; the caller ensures that, or `owner` does. Runs never write to their inputs; nobody
+// else may write through mutable_data() of such a tensor. Not for strings.
 TESSERA_API Tensor view_of(DType type, Shape shape, const void* data, std::shared_ptr<const void> owner = nullptr);
 
-// The same for elements of a C++ type. Throws Error(invalid_argument) when their count is not that of the shape.
+// A view of elements of a C++ type. Throws Error(invalid_argument) when their count is not that of the shape.
 template <typename T>
 Tensor view_of(Shape shape, std::span<const T> values) {
   if (element_count(shape) != static_cast<std::int64_t>(values.size()))

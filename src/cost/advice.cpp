@@ -48,7 +48,7 @@ void advise_batch(const Situation& situation, std::vector<Advice>& list) {
     activation_bytes += activations;
     largest_activation = std::max(largest_activation, activations);
   }
-  // What must be in memory at once: of training all activations wait for the way back.
+  // Bytes in memory at once: training keeps all activations for the backward pass.
   const double live = situation.training ? activation_bytes : largest_activation;
   std::vector<std::pair<double, double>> options;  // factor, seconds a present batch
   for (double factor = 1; factor <= 1024; factor *= 2) {
@@ -212,7 +212,7 @@ void advise_upgrade(const Situation& situation, std::vector<Advice>& list) {
 
 void advise_sharing(const Situation& situation, std::vector<Advice>& list) {
   if (situation.now->device.kind == DeviceKind::cpu) {
-    // What kernels leave of the peak is no idle core.
+    // Time lost below the CPU's peak is not idle time of its cores.
     list.push_back(
         {AdviceKind::sharing, "Two such jobs gain nothing by sharing this CPU: a run keeps its cores busy", 0, {}});
     return;

@@ -1,4 +1,4 @@
-// What would make a model faster, each in a sentence a person can act on, with its predicted gain.
+// Advice on what would make a model faster, each a sentence that a person can act on, with its predicted gain.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ struct Situation {
   const ir::Graph* graph = nullptr;  // that the works come from
   std::int64_t batch = 1;            // what the present batch is called
   bool training = false;
-  // The same model on another device or in another precision.
+  // Evaluates the model on another device or in another precision.
   std::function<Evaluation(const DeviceProfile&, Precision)> elsewhere;
   std::vector<DeviceProfile> candidates;  // devices to compare with
 };

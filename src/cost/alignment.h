@@ -1,6 +1,7 @@
-// How well a matrix product fits the units that compute it: alignment of its operands, tiles at its edges, waves of
-// tiles. Rules of alignment: NVIDIA, "Matrix Multiplication Background User's Guide" and "Tips for Optimizing GPU
-// Performance Using Tensor Cores"; a product runs in tiles of the result, one a multiprocessor, a wave at a time.
+// The utilisation of a device's matrix units by a matrix product: alignment of its operands, partial tiles at its
+// edges, and waves of tiles (a product is computed in tiles of the result, one tile per multiprocessor in each wave).
+// Rules of alignment: NVIDIA, "Matrix Multiplication Background User's Guide" and "Tips for Optimizing GPU Performance
+// Using Tensor Cores".
 #pragma once
 
 #include <string>

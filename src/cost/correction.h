@@ -1,4 +1,4 @@
-// What measuring has taught about a device: by which factor kernels miss the time that the roofline gives.
+// Measured corrections of a device's cost model: the factors between the times of kernels and their rooflines.
 #pragma once
 
 #include <array>
@@ -8,10 +8,10 @@
 
 namespace tessera::cost {
 
-// A size of an operator's work as kernels feel it; each a logarithm to base 2 (0 for nothing): operations, bytes of
-// activations, bytes of weights, and M, N, K of the product (or, without one: rows, innermost dimension, and the batch
-// of a recurrent layer). Last, kResultDistance for what writes a result of the model, which is memory that the run has
-// to get first.
+// The features of an operator's work that affect its kernels, each as a logarithm to base 2 (0 for 0): operations,
+// bytes of activations, bytes of weights, and M, N, K of the product (or, without a product: rows, innermost dimension,
+// and the batch of a recurrent layer). The last feature is kResultDistance for an operator that writes a result of the
+// model, because the run has to allocate that memory first.
 inline constexpr std::size_t kShapeFeatures = 7;
 inline constexpr double kResultDistance = 3;
 using ShapeClass = std::array<double, kShapeFeatures>;
@@ -20,22 +20,22 @@ using ShapeClass = std::array<double, kShapeFeatures>;
 struct Sample {
   std::string kernel;
   ShapeClass shape{};
-  double factor = 1;     // measured time / time of the roofline, both without overhead
-  bool learned = false;  // from a model of the user's, not from calibration
+  double factor = 1;     // measured time / roofline time, both without overhead
+  bool learned = false;  // true: from a model that the user ran; false: from calibration
 };
 
-// Samples of a kernel near a shape, each the heavier the nearer it is, give the factor for that shape.
+// Interpolates the factor of a kernel for a shape from its samples; nearer shapes have more weight.
 class Correction {
  public:
   Correction() = default;
   explicit Correction(std::vector<Sample> samples) : samples_(std::move(samples)) {}
 
-  // Measured / roofline for the kernel on the shape; for a kernel that was never measured, what others do. 1 without
-  // samples.
+  // The factor measured / roofline for the kernel on the shape; for a kernel that was never measured, the usual factor
+  // of others. 1 without samples.
   double factor(std::string_view kernel, const ShapeClass& shape) const;
   bool knows(std::string_view kernel) const;
-  // Takes samples in. Of those alike in kernel and shape the median counts, and it replaces what was known of them. Of
-  // learned samples the latest kMostLearned stay.
+  // Adds samples. The median of samples with equal kernel and shape replaces the earlier samples of them. The latest
+  // kMostLearned learned samples are kept.
   void learn(std::span<const Sample> samples);
   static constexpr std::size_t kMostLearned = 2000;
   bool empty() const { return samples_.empty(); }

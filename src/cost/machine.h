@@ -1,5 +1,5 @@
-// The CPU of this process as the cost model sees it before anybody calibrated it: what its description (base::CpuInfo)
-// says, times rates that cores of its kind have. Passes compare moving data with computing by it.
+// The cost model's view of this process's CPU before any calibration: its description (base::CpuInfo) times typical
+// rates of such cores. Passes use it to weigh moving data against computing.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,25 @@
 namespace tessera::cost {
 
 struct Machine {
-  // Operations per second of one core, and bytes per second that it gets from memory. Their ratio, and that with each
-  // cache, is what decides; absolute figures are an order of magnitude.
+  // Operations per second of one core, and bytes per second that it gets from memory. Decisions depend on their ratio,
+  // and on the ratio for each cache; the absolute figures are only orders of magnitude.
   double operations_per_second = 0, bytes_per_second = 0;
-  // A cache that cores share: what this process may count on of it, and bytes per second that one core gets from it.
+  // A cache that cores share: the bytes of it that this process may count on, and bytes per second that one core gets.
   std::int64_t shared_cache_bytes = 0;
   double shared_bytes_per_second = 0;
-  // What a core's own caches hold of a value beside the weights and the other operands of the layers that write and
-  // read it. A larger value comes from further away when it is read again.
+  // Bytes of a value that fit into a core's own caches beside the weights and the other operands of the layers that
+  // write and read it. A larger value is read again from a farther level.
   std::int64_t near_cache_bytes = 0;
 
-  // Of a core with AVX-512 and the usual caches, so that what passes decide in a test depends on no machine.
+  // A core with AVX-512 and the usual caches, so that the decisions of passes in tests do not depend on the machine.
   Machine();
   explicit Machine(const base::CpuInfo& info);
 
-  // Operations that take a core as long as one byte from where a value of so many bytes lies, when it is more than the
-  // core's own caches hold.
+  // Operations that take one core as long as reading one byte of a value of `bytes` bytes that does not fit into its
+  // own caches.
   double ridge(std::int64_t bytes) const;
-  // The bytes from memory that take a core as long as the work, by the roofline model: what moves most or computes most
-  // decides.
+  // The bytes from memory that take one core as long as the work takes by the roofline model, that is, as the longer of
+  // its transfers and its arithmetic.
   double bytes_from_memory(const ops::Cost& work) const;
 };
 

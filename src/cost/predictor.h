@@ -1,4 +1,4 @@
-// How long the next step takes: what the cost model says, times what measuring has taught about steps of its kind.
+// Predicts how long the next step takes: the time of the cost model times a correction measured on similar steps.
 #pragma once
 
 #include <array>
@@ -9,17 +9,17 @@
 
 namespace tessera::cost {
 
-// What steps that take equally long have in common. Two steps with the same operator and the same work have the same
-// kernel on the same shapes, or so nearly that they take the same time.
+// A key that is equal for steps that take equally long. Two steps with the same operator and the same work have the
+// same kernel on the same shapes, or nearly so.
 std::uint64_t step_key(std::string_view op, double operations, double bytes);
 
 // Not thread-safe.
 class Predictor {
  public:
-  // Nanoseconds, from what the cost model says. A kind of step that was never measured takes the correction that is
-  // usual: the mean over all steps, in logarithms.
+  // Predicted nanoseconds, from those of the cost model. A kind of step that was never measured gets the usual
+  // correction: the geometric mean over all steps.
   double predict(std::uint64_t key, double modelled_ns) const;
-  // Of a step that nothing disturbed, since a step beside others teaches what they cost and not what it does.
+  // Learns from a step that ran undisturbed; the time of a step that ran beside others would also measure those.
   void learn(std::uint64_t key, double modelled_ns, double measured_ns);
   // Counts the error of a prediction without learning from it.
   void judge(double predicted_ns, double measured_ns);

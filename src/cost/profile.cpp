@@ -55,7 +55,7 @@ double& Rates::of(Precision precision) {
 
 double DeviceProfile::peak(Precision precision, bool product) const {
   if (product && has_matrix_units(precision)) return matrix_rates.of(precision);
-  // What is no product has no tf32 of its own, and bytes are computed with as float.
+  // Only products can be computed in tf32; 8-bit integers outside of products are computed as float32.
   if (precision == Precision::tf32) return product ? 0 : vector_rates.f32;
   if (!product && vector_rates.of(precision) == 0) return vector_rates.f32;
   return vector_rates.of(precision);

@@ -1,5 +1,5 @@
-// What a device can do at most. Profiles are data: src/cost/profiles/*.toml are part of the program, others are files
-// of the user's.
+// The peak rates and sizes of a device. Profiles are data: src/cost/profiles/*.toml are part of the program; users can
+// add files of their own.
 #pragma once
 
 #include <cstdint>
@@ -96,7 +96,7 @@ DeviceProfile parse_profile(std::string_view text, const std::string& where);
 // A name of a built-in profile, with or without its variant, or the path of a .toml file. Throws
 // Error(invalid_argument) listing the names, not_found, io.
 DeviceProfile load_profile(const std::string& name_or_path);
-// What parse_profile reads back.
+// The profile as text that parse_profile reads.
 std::string profile_text(const DeviceProfile& profile);
 
 }  // namespace tessera::cost

@@ -29,7 +29,7 @@ struct Estimate {
   bool supported = true;    // false: the device has no such number type; float32's rate stands in
 };
 
-// What surrounds an operator in a run.
+// The surroundings of an operator in a run.
 struct Surroundings {
   double resident_bytes =
       0;  // weights and activations of the whole run; what exceeds the caches comes from memory each time. 0: unknown
@@ -39,12 +39,12 @@ struct Surroundings {
 Estimate estimate(const Work& work, const DeviceProfile& device, double utilisation = 1,
                   const Surroundings& surroundings = {});
 
-// What `seconds`, measured, teach about the kernel of the work that was estimated so; nothing where starting it took
-// all of them.
+// A sample of the kernel's correction from a measured time, given the estimate for the same work; nothing where
+// starting the kernel took all of the time.
 std::optional<Sample> sample_of(const Work& work, const Estimate& estimate, double seconds);
 
-// Which precisions a request for one means on a device: what is no product is computed in f16 at best, not in bytes or
-// tf32.
+// The precisions that a request for one means on a device: operators other than products are computed in float16 at
+// best, not in int8 or tf32.
 WorkPrecision precisions_for(const DeviceProfile& device, Precision precision);
 
 struct Total {

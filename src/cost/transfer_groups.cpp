@@ -38,7 +38,7 @@ class Search {
   }
 
  private:
-  // What is left after a state at `stage` takes at least so long in all.
+  // A lower bound on the total time of any grouping that continues from a state at `stage`.
   double bound(const State& state, std::size_t stage) const {
     const std::size_t count = stages_.size();
     if (stage == count) return state.computed;

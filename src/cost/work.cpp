@@ -35,7 +35,7 @@ bool is_element_wise(const ir::Node& node, const ops::OpDef& op, std::span<const
   });
 }
 
-// Of a chain: all of its stages.
+// Whether the node rounds its operands to bfloat16; for a chain, whether all of its stages do.
 bool rounds_to_bf16(const ir::Node& node) {
   const auto rounded = node.attributes.find("precision"), stages = node.attributes.find("precisions");
   const auto is_bf16 = [](const std::string& precision) { return precision == "bf16"; };
@@ -58,8 +58,8 @@ bool is_recurrent(std::string_view op) {
   return std::ranges::find(kOps, op) != std::end(kOps);
 }
 
-// What a product multiplies in, whatever is asked for: integers where its operands are, bfloat16 where they are that,
-// unless a precision is asked for, or where it rounds them to that.
+// The precision in which a product multiplies: int8 for integer operands, bfloat16 where the node rounds to it or where
+// its data is bfloat16 and float32 was asked for, else the precision asked for.
 Precision multiplied_in(const ir::Graph& graph, const ir::Node& node, Precision asked) {
   if (rounds_to_bf16(node)) return Precision::bf16;
   const DType data =
@@ -119,7 +119,7 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
         work.weight_bytes += static_cast<double>(inputs[i].bytes());
     }
   }
-  // Of an operator on lists, such as an optimiser's step, the first result says nothing about the others.
+  // The first output of an operator on lists, such as an optimiser's step, tells nothing about the other outputs.
   const bool lists = !op.inputs.empty() && op.inputs.back().option == ops::variadic && !op.outputs.empty() &&
                      op.outputs.back().option == ops::variadic;
   if (!lists && !outputs.empty() && !outputs[0].shape.empty()) {

@@ -1,6 +1,6 @@
-// What a constant is to the net beside its elements: exporters say whether it is a parameter, and training believes
-// them. Roles live in the graph's metadata under the constant's name, so that they survive copies of the graph; a
-// constant that gets another name takes its role along by copy_role.
+// The role of a constant in a net: exporters state whether it is a parameter, and training follows them. Roles live in
+// the graph's metadata under the constant's name, so that they survive copies of the graph; copy_role copies the role
+// to a constant of another name.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ bool has_roles(const Graph& graph);
 // Whether a key of a graph's metadata is a role.
 bool is_role_key(std::string_view key);
 
-// The roles that files can state, by the names that torch.export gives kinds of inputs: PARAMETER, BUFFER and
-// CONSTANT_TENSOR, which is that of a literal and of what was computed. Of an unknown name: unmarked; of an unmarked
-// constant: nothing.
+// Roles as files state them, by the names that torch.export gives kinds of inputs: PARAMETER, BUFFER and
+// CONSTANT_TENSOR (a literal or a computed constant). An unknown name gives `unmarked`; an unmarked constant has no
+// name.
 ConstantRole role_of_kind(std::string_view kind);
 std::optional<std::string> kind_of_role(ConstantRole role);
 

@@ -165,7 +165,8 @@ void Graph::replace_uses(std::span<const ValueId> replacements) {
   const auto replace = [&](ValueId& id) {
     ValueId last = id;
     while (next(last).valid()) last = next(last);
-    // What was passed on the way leads straight there from now on, so that long chains are walked once.
+    // Path compression: every value on the way refers directly to the last one from now on, so that long chains are
+    // walked once.
     for (ValueId passed = id; passed != last;)
       passed = std::exchange(known[static_cast<std::size_t>(passed.index)], last);
     id = last;

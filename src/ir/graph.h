@@ -31,9 +31,9 @@ struct NodeId {
 
 // An application of an operator.
 //
-// Subgraphs are closed. What a subgraph uses from around it is passed in: the node's last `captures` inputs are the
-// captured values, and every subgraph of the node has as its last `captures` inputs their counterparts, in the same
-// order (used or not). So a walk over `inputs` sees every use there is.
+// Subgraphs are closed: the values from outside that a subgraph uses are passed in. The node's last `captures` inputs
+// are the captured values, and every subgraph of the node has their counterparts as its last `captures` inputs, in the
+// same order (used or not). A walk over `inputs` therefore sees every use of a value.
 struct Node {
   std::string op;                // "Conv"; outside the default domain "com.microsoft::FusedConv"
   std::string name;              // for people; unique names are not required
@@ -96,8 +96,8 @@ class Graph {
   void remove_node(NodeId node);
   // Every use of `from` (node inputs, graph outputs, variable updates) becomes `to`.
   void replace_uses(ValueId from, ValueId to);
-  // The same for many values at once: `replacements` is indexed by ValueId::index, and an invalid entry leaves that
-  // value's uses alone. A replacement that is itself replaced counts as what replaces it.
+  // Replaces the uses of many values at once: `replacements` is indexed by ValueId::index, and an invalid entry keeps
+  // the uses of that value. If a replacement is itself replaced, its own replacement is used.
   void replace_uses(std::span<const ValueId> replacements);
   // Puts another node in a node's place. The outputs of the old one become unclaimed values first.
   void replace_node(NodeId id, Node node);
@@ -154,7 +154,7 @@ std::vector<std::pair<std::string, SubgraphPointer>> subgraphs_of(const Node& no
 
 // "node 'name' (Op)", or "a Op node" without a name.
 std::string describe(const Node& node);
-// The same, but "node #7 (Op)" without a name.
+// Describes as above, but as "node #7 (Op)" if the node has no name.
 std::string describe(const Graph& graph, NodeId node);
 
 // Equal structure, names, types, attributes (tensors bitwise) and order; handles may differ.

@@ -29,7 +29,7 @@ std::unordered_map<std::string_view, ValueId> constants_by_name(const Graph& gra
   return constants;
 }
 
-// What is sure of a value whatever shapes flow.
+// The part of a value's type that does not depend on shapes.
 ValueType without_shape(const ValueType& type) {
   return type.is_tensor() ? ValueType::tensor(type.dtype) : type;
 }

@@ -10,9 +10,9 @@ namespace tessera::ir {
 
 // Whether `text` stands as a value's, operator's or attribute's name without quotes.
 bool is_plain_word(std::string_view text);
-// The same for the name of a dimension.
+// Whether `text` stands as the name of a dimension without quotes.
 bool is_plain_dim_name(std::string_view text);
-// In quotes, with control characters, quotes, backslashes and bytes that are not UTF-8 escaped.
+// The text in quotes, with control characters, quotes, backslashes and bytes that are not UTF-8 escaped.
 std::string quoted(std::string_view text);
 
 class Scanner {

@@ -18,7 +18,7 @@ inline constexpr int kMaxSubgraphDepth = 100;
 //  - sequence, optional and map types have an element type;
 //  - subgraphs keep these rules too, are not nested deeper than kMaxSubgraphDepth, and have an input for each captured
 //  value.
-// What operators ask of their operands is checked by ops/core/infer.h.
+// The operands of operators are checked by ops/core/infer.h.
 void verify(const Graph& graph);
 
 // Renames values until names are unique, here and in subgraphs. Inputs, outputs and variables keep their names before

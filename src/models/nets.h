@@ -1,4 +1,4 @@
-// The builders behind the table, one file each (or one a family).
+// The builders in the table of models.h; each file holds one net or one family of nets.
 #pragma once
 
 #include "models/models.h"

@@ -1,4 +1,5 @@
-// A pass turns a graph into an equal, better graph. One pass a file; pipeline.cpp alone holds the order.
+// A pass turns a graph into an equivalent, better graph. Each pass has its own file; pipeline.cpp alone holds the
+// order.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +15,16 @@
 
 namespace tessera::passes {
 
-// Runs one node on constant inputs (an empty Value for an absent one) and returns its outputs. Handed in from above, so
-// that passes know no backend. May throw Error.
+// Runs one node on constant inputs (an empty Value for an absent one) and returns its outputs. The caller of the passes
+// provides it, so that passes know no backend. May throw Error.
 using Evaluator = std::function<std::vector<Value>(const ir::Node&, std::span<const Value>)>;
 
-// Whether the device that the graph is for has a kernel of its own for this node, mostly a composite, as far as its
-// types say.
+// Whether the device has a kernel of its own for this node, usually a composite, judged by the types of its operands.
 using CompositeFilter = std::function<bool(const ir::Graph&, const ir::Node&)>;
 
-// What folding may still do to a graph: make constants of so many bytes, by so much work (operations and elements).
-// What would be more stays in the graph and is computed in the run, so that a small file cannot ask for much before it
-// runs.
+// The limits for folding: bytes of the constants made, and work (operations and elements) to compute them. Nodes beyond
+// the budget stay in the graph and are computed in the run, so that a small file cannot ask for much memory or time
+// before it runs.
 struct FoldingBudget {
   std::int64_t bytes = std::int64_t{64} << 20;
   double operations = 1e8;
@@ -34,46 +34,45 @@ class PassMemory;
 
 struct PassContext {
   Evaluator evaluate;
-  CompositeFilter keeps_composite = {};  // null: no composite stays
-  bool computes_float16_in_float32 =
-      false;  // the device has no kernels for arithmetic with f16 and bf16 that are worth having
-  // The machine by which passes weigh moving data against computing.
+  CompositeFilter keeps_composite = {};      // null: all composites are decomposed
+  bool computes_float16_in_float32 = false;  // the device has no efficient float16 and bfloat16 arithmetic
+  // The machine by whose speeds passes weigh moving data against computing.
   cost::Machine machine = {};
-  // The graph is for a file: large weights stay in the element type in which they are stored, and are widened in the
+  // The graph is written to a file: large weights keep the element type in which they are stored and are widened in the
   // run.
   bool keeps_narrow_weights = false;
-  DType precision = DType::f32;  // what the user lets layers compute in: f32 or bf16
-  FoldingBudget folding = {};    // of a run of the pipeline, beside a share of the graph's own constants
-  // Set by run_pipeline for its passes, and for the branches in the graph: what is left of that.
+  DType precision = DType::f32;  // the lowest precision in which layers may compute: f32 or bf16
+  FoldingBudget folding = {};    // for one run of the pipeline, in addition to a share of the graph's own constants
+  // The unused part of the budget. Set by run_pipeline for its passes, which share it with branches of the graph.
   FoldingBudget* folding_left = nullptr;
-  // Set by run_pipeline: names of passes that the user leaves out.
+  // Names of passes to leave out. Set by run_pipeline from the user's options.
   std::span<const std::string> without = {};
-  // Set by run_pipeline for fold_constants: all types are as inference leaves them, since nothing else has happened.
+  // Set by run_pipeline for fold_constants: all types are as inference made them, because no pass has run yet.
   bool types_are_inferred = false;
   PassMemory* memory = nullptr;            // of the model whose plan the graph is for; null: all passes run
   const base::StopSignal* stop = nullptr;  // asked before each pass, and before each node that is computed; null: none
 
-  // Throws Error(cancelled or over_budget) when the passes are to end.
+  // Throws Error(cancelled or over_budget) when the passes must stop.
   void check_stop() const {
     if (stop != nullptr) stop->check();
   }
-  // Whether the user leaves the pass out. A pass that others call to tidy up behind them does nothing then.
+  // Whether the user leaves the pass out. A pass that others call to clean up after them does nothing in that case.
   bool leaves_out(std::string_view pass) const;
 };
 
-// The budget with the share of the graph's own constants: work in proportion to the file is no surprise.
+// The budget plus the share of the graph's own constants: work in proportion to the size of the file is acceptable.
 FoldingBudget folding_budget(const ir::Graph& graph, FoldingBudget budget);
 
 struct Pass {
   std::string_view name;     // a verb: "fold_constants"
   std::string_view summary;  // one line for people
   ir::Graph (*run)(ir::Graph, const PassContext&);
-  bool device_form =
-      false;  // what it puts in is for the kernels of some device alone: a graph for other programs is better without
-  // What it does depends on sizes themselves (by how much one is larger, what an operator costs), not only on how they
-  // compare with each other and with the numbers in the model. It runs for each plan (pass_memory.h).
+  bool device_form = false;  // the result is for kernels of some devices: graphs for other programs leave it out
+  // The result depends on sizes themselves (a difference of sizes, the cost of an operator), not only on how sizes
+  // compare with each other and with numbers in the model. Such a pass runs for each plan (pass_memory.h).
   bool weighs_sizes = false;
-  // Asked about a graph of a pattern that the pass left as it is, whether it does so with this one. Null: it does.
+  // Whether the pass leaves this graph unchanged too, if it left another graph of the same pattern unchanged
+  // (pass_memory.h). Null: always.
   bool (*stays_quiet)(const ir::Graph&, const PassContext&) = nullptr;
 };
 

@@ -141,7 +141,7 @@ class BytePairs : public TokenModel {
       const Candidate next = queue.top();
       queue.pop();
       Symbol& left = symbols[next.at];
-      // What was merged meanwhile has other symbols.
+      // Skips candidates of which a symbol was merged since they were queued.
       if (!left.alive || left.id != next.left || left.after == kNone || symbols[left.after].id != next.right) continue;
       symbols[left.after].alive = false;
       left.id = next.id;

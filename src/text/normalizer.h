@@ -1,4 +1,4 @@
-// What a tokenizer does to a text before it looks for words: normal forms, case, accents, replacements.
+// The normalisation of a text before a tokenizer splits it into words: normal forms, case, accents, replacements.
 #pragma once
 
 #include <functional>

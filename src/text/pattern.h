@@ -1,4 +1,4 @@
-// What tokenizer files search for: a string, or a regular expression.
+// A search pattern of a tokenizer file: a string or a regular expression.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What is put around the tokens of a text or a pair of texts: [CLS] … [SEP].
+// Special tokens around the tokens of a text or of a pair of texts: [CLS] … [SEP].
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ constexpr const char* kByteLevelWords = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p
 constexpr const char* kWordsAndMarks = R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{200C}\x{200D}]+|)"
                                        R"([^\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{200C}\x{200D}\s]+)";
 
-// What becomes of the delimiters that a text is split at.
+// The treatment of the delimiters at which a text is split.
 enum class Delimiters { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 Delimiters delimiters_of(const std::string& name) {

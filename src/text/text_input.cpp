@@ -9,7 +9,7 @@
 namespace tessera::text {
 namespace {
 
-// What the values of a text input are, by the names that exporters give it.
+// The contents of a text input, by the names that exporters give to inputs.
 struct Field {
   std::string_view name;
   std::vector<std::int64_t> TokenEncoding::* values;

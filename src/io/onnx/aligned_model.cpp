@@ -37,7 +37,7 @@ std::string header(char tag, std::int64_t length) {
 std::int64_t size_of(const std::string& text) {
   return static_cast<std::int64_t>(text.size());
 }
-// Of the data's own header.
+// Bytes of the tag and length that precede the data in protobuf's encoding.
 std::int64_t header_bytes(std::span<const std::byte> data) {
   return 1 + varint_bytes(static_cast<std::int64_t>(data.size()));
 }

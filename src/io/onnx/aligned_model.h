@@ -14,8 +14,8 @@
 
 namespace tessera::io {
 
-// Serialises a ModelProto so that the data of large initializers begin at multiples of 64 bytes. What fills the gaps is
-// a doc_string of spaces in the tensor, put before its raw_data: the order of fields is free in protobuf's encoding.
+// Serialises a ModelProto so that the data of large initializers begin at multiples of 64 bytes. The padding is a
+// doc_string of spaces in the tensor, put before its raw_data: the order of fields is free in protobuf's encoding.
 class AlignedModel {
  public:
   // For Exporter: keeps the data of large tensors out of the message, borrowed until the end.

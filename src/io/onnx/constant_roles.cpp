@@ -1,10 +1,10 @@
-// What a file says of its initializers (ir/constant_role.h).
+// Reads from a file the roles of its initializers (ir/constant_role.h).
 //
-// Exporters of PyTorch that go by torch.export state the kind of each tensor that the program had (PARAMETER, BUFFER,
-// CONSTANT_TENSOR) beside the initializer of its name, and all of them together in the graph's signature. What else
-// there is among the initializers of such a file the exporter made: by folding, which names the tensors that the result
-// comes from, by rewriting weights, whose names go on in those of the results, and else by lifting Constant nodes.
-// Other files state nothing, and their initializers stay unmarked.
+// PyTorch's exporters on torch.export state the kind of each tensor of the program (PARAMETER, BUFFER, CONSTANT_TENSOR)
+// beside the initializer of its name, and all kinds together in the graph's signature. All other initializers in such a
+// file were made by the exporter: by folding, whose results name the tensors that they come from; by rewriting weights,
+// whose results keep the weights' names as parts of theirs; or by lifting Constant nodes. Other files state nothing,
+// and their initializers stay unmarked.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -15,7 +15,7 @@
 namespace tessera::io {
 namespace {
 
-// Of graphs that were read from no file.
+// The opset of graphs that were not read from a file.
 constexpr std::int64_t kUsualOpset = 17;
 
 void add_dtype_need(const ir::ValueType& type, std::vector<FormNeed>& needs) {
@@ -24,7 +24,7 @@ void add_dtype_need(const ir::ValueType& type, std::vector<FormNeed>& needs) {
   if (type.element) add_dtype_need(*type.element, needs);
 }
 
-// Of element types, whatever operators do with them.
+// The opset that element types need, whatever operators use them.
 void add_dtype_needs(const ir::Graph& graph, std::vector<FormNeed>& needs) {
   for (std::size_t i = 0; i < graph.value_count(); ++i)
     add_dtype_need(graph.value({static_cast<std::int32_t>(i)}).type, needs);
@@ -103,7 +103,7 @@ std::size_t variadic_outputs(const ir::Graph& graph, const ir::Node& node) {
   return sizes != nullptr ? static_cast<std::size_t>(sizes->elements()) : 0;
 }
 
-// Of BatchNormalization: exporters also write that it does not.
+// Whether a BatchNormalization trains; exporters also write the attribute with the value 0.
 bool trains(const ir::Node& node) {
   const auto mode = node.attributes.find("training_mode");
   const auto* number = mode != node.attributes.end() ? std::get_if<std::int64_t>(&mode->second) : nullptr;

@@ -1,4 +1,4 @@
-// What a node with bodies (If, Loop, Scan, SequenceMap) gives to them: types of their inputs, and captured values.
+// The inputs of bodies (of If, Loop, Scan and SequenceMap): their types, and captured values.
 #pragma once
 
 #include <cstdint>

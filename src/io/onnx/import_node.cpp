@@ -84,7 +84,7 @@ ir::ValueId Importer::define(Scope& scope, const std::string& name) const {
   return id;
 }
 
-// What functions expand to is limited in nodes and in bytes: a small function with a large constant, called often.
+// Limits the expansion of functions in nodes and in bytes: a small function with a large constant may be called often.
 void Importer::count_node(const NodeProto& proto, const Scope& scope) {
   if (!scope.in_function) return;
   require(++inlined_nodes_ <= options_.limits.max_inlined_nodes, ErrorKind::over_budget,

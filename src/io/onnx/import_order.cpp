@@ -11,7 +11,7 @@ namespace tessera::io {
 using tessera_onnx::GraphProto;
 using tessera_onnx::NodeProto;
 
-// What the node reads by name: its inputs and what its subgraphs take from around them. In order of first use.
+// The names that the node reads: its inputs and the values that its subgraphs capture, in the order of first use.
 Importer::Names Importer::names_used(const NodeProto& node) {
   Names names;
   for (const std::string& input : node.input()) {

@@ -241,7 +241,7 @@ void Importer::restore_variables(Scope& scope) {
 
 namespace {
 
-// What is sure of a value in a subgraph, whatever shapes flow in: its kind and element type.
+// The part of a value's type in a subgraph that does not depend on shapes: its kind and element type.
 ir::ValueType without_shape(const ir::ValueType& type) {
   if (type.is_tensor()) return ir::ValueType::tensor(type.dtype);
   ir::ValueType result = type;

@@ -1,5 +1,5 @@
-// What parsing a message will take, before it is parsed. An empty node has two bytes in a file and two hundred in
-// memory, so a small file can ask for a lot.
+// Bounds the memory that parsing a message will take, before it is parsed. An empty node has two bytes in a file and
+// two hundred in memory, so a small file can ask for a lot.
 #pragma once
 
 #include <cstddef>

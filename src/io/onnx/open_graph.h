@@ -1,8 +1,8 @@
 // A graph while it is being imported: names stay unique, and every node's output types are inferred as it is added, so
 // that the rewriting of old operator versions can look at ranks and element types.
 //
-// Shapes that the file declares for computed values are hearsay: exporters write false ones. They become no part of the
-// graph; where one contradicts what is computed, that is noted (FalseShapes).
+// Declared shapes of computed values are not trusted, because exporters write false ones. They do not enter the graph;
+// a declaration that contradicts the inferred shape is recorded (FalseShapes).
 #pragma once
 
 #include <optional>
@@ -15,18 +15,18 @@
 
 namespace tessera::io {
 
-// Tells whether neither the file nor the inference knows anything of a value of this type.
+// Whether neither the file nor inference knows anything about a value of this type.
 inline bool says_nothing(const ir::ValueType& type) {
   return type.is_tensor() && type.dtype == DType::undefined;
 }
 
-// Values that a model declares with another shape than they have, a sentence each. A hostile model may have any number
-// of them: a few are kept, the others counted.
+// Values whose declared shape differs from the real one, with one sentence per value. A hostile model may have any
+// number of them: a few are kept, the others only counted.
 class FalseShapes {
  public:
   void add(const std::string& value, const ir::ValueType& declared, const ir::ValueType& found);
   std::size_t count() const { return count_; }
-  // One sentence a value; at the end how many more there were.
+  // One sentence per value that was kept, and at the end the number of the others.
   std::vector<std::string> sentences() const;
 
  private:
@@ -36,13 +36,13 @@ class FalseShapes {
 
 class OpenGraph {
  public:
-  // `noted` receives the false shapes and outlives this. Null: what is declared is as sure as what is inferred, and a
-  // contradiction is left to the inference of the whole graph to refuse. That is for packages, whose graphs we wrote.
+  // `noted` receives the false shapes and must outlive this object. Null, for packages, whose graphs Tessera wrote:
+  // declarations are trusted like inferred types, and the inference of the whole graph refuses contradictions.
   explicit OpenGraph(FalseShapes* noted = nullptr) : false_shapes_(noted) {}
 
   ir::Graph graph;
 
-  // Takes the name; false when it was taken before.
+  // Takes the name; false when it is taken already.
   bool reserve(const std::string& name) { return names_.insert(name).second; }
   // `wanted`, or `wanted_N` when that is taken; takes it.
   std::string unique_name(const std::string& wanted);
@@ -50,12 +50,12 @@ class OpenGraph {
   // Declared type of a value that a node will produce. Its kind and element type are checked against what inference
   // finds if it is an output, and taken where inference finds none.
   void declare(const std::string& name, ir::ValueType type, bool is_output);
-  // What was declared of the value, if that may be true; else a type that says nothing.
+  // The declared type of the value, if it may be true; else a type that says nothing.
   ir::ValueType declared(ir::ValueId value) const;
-  // The rank of a value, as inferred or, failing that, as declared.
+  // The rank of a value, inferred or else declared.
   std::optional<std::int64_t> rank(ir::ValueId value) const;
 
-  // What is read with the value of a constant does not hold for another one.
+  // Records that the import depended on the value of this constant, so that the result does not hold for another value.
   void note_read(ir::ValueId constant) { read_.insert(constant.index); }
   bool was_read(ir::ValueId constant) const { return read_.contains(constant.index); }
 
@@ -63,10 +63,10 @@ class OpenGraph {
   ir::ValueId add_value(const std::string& name);
   // A constant with a name derived from `hint`. One of floats is a literal (ir/constant_role.h).
   ir::ValueId add_constant(Tensor tensor, const std::string& hint);
-  // Appends the node and infers its outputs. What inference finds wrong is left to the inference of the whole graph,
-  // which comes after everything unsupported has been listed.
+  // Appends the node and infers its outputs. Errors of inference are left to the inference of the whole graph, which
+  // comes after all unsupported operators have been listed.
   void add_node(ir::Node node);
-  // A node with one new output, named after `hint`.
+  // Adds a node with one output, named after `hint`.
   ir::ValueId add_op(std::string op, std::vector<ir::ValueId> inputs, ir::Attributes attributes,
                      const std::string& hint);
 

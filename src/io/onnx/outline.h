@@ -1,6 +1,6 @@
-// What a model file holds, as it is written there: functions are not inlined, operators keep the version, the
-// attributes and the order that they have in the file, and nothing is inferred. For people who look into a file; what
-// runs comes from reader.h. Files are as hostile here as there, and the same limits apply.
+// The contents of a model file as written: functions are not inlined; operators keep their version, attributes and
+// order; nothing is inferred. For people who look into a file; reader.h reads models to be run. Files are untrusted
+// here too, and the same limits apply.
 #pragma once
 
 #include <cstdint>
@@ -69,8 +69,8 @@ struct Outline {
   std::vector<OutlineFunction> functions;
 };
 
-// Of an .onnx file, or of the graph in a package. Weights view the mapped file where they can. Throws Error as reader.h
-// and package.h say.
+// Reads the outline of an .onnx file, or of the graph in a package. Weights view the mapped file where they can. Throws
+// the Errors of reader.h and package.h.
 Outline read_outline(const std::filesystem::path& path, const ModelLimits& limits = {});
 
 }  // namespace tessera::io

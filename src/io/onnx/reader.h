@@ -45,8 +45,8 @@ struct ReadOptions {
 // (training_info, quantization_annotation …).
 ir::Graph read_model(const std::filesystem::path& path, const ReadOptions& options = {});
 
-// The same from memory. `owner` keeps the bytes alive as long as weights view them; without one, weights are copied.
-// `folder` is where external data may lie; without one, external data is refused.
+// Reads a model from memory. `owner` keeps the bytes alive as long as weights view them; without an owner, weights are
+// copied. External data may lie in `folder`; without a folder, external data is refused.
 ir::Graph read_model_bytes(std::span<const std::byte> bytes, const ReadOptions& options = {},
                            std::shared_ptr<const void> owner = nullptr,
                            const std::optional<std::filesystem::path>& folder = std::nullopt);

@@ -30,8 +30,8 @@ struct WriteOptions {
   // Constants of at least this many bytes go to a second file, MODEL.data beside the model, each at a multiple of 4096
   // bytes. Nothing: everything in one file, which must stay below 2 GiB.
   std::optional<std::int64_t> external_data_threshold = {};
-  // Of ONNX's operator set; see file_form.h. Nothing: the version that the graph was read from, or the lowest above it
-  // that has its operators.
+  // The opset to write; see file_form.h. Nothing: the version that the graph was read from, or the lowest above it that
+  // has the graph's operators.
   std::optional<std::int64_t> opset = {};
 };
 

@@ -1,5 +1,5 @@
 // The container of Tessera's own files, .tsr: named sections that can be mapped, each with a length and a checksum
-// (docs/package.md). What the sections mean is said elsewhere.
+// (docs/package.md). section_kinds.h lists the sections of a package.
 //
 // A file is hostile until checked: opening checks the header and every offset, length and overlap; nothing is read
 // beyond the file. Checksums find accidents, not forgeries. Faults throw tessera::Error: invalid_model (truncated,
@@ -69,7 +69,7 @@ class Container {
 class SectionContent {
  public:
   SectionContent(std::string name, std::uint32_t kind) : name_(std::move(name)), kind_(kind) {}
-  // Of a section that another codec makes `raw_bytes` of.
+  // A section whose pieces are encoded by `codec`; they decode to `raw_bytes` bytes.
   SectionContent(std::string name, std::uint32_t kind, Codec codec, std::uint64_t raw_bytes)
       : name_(std::move(name)), kind_(kind), codec_(codec), raw_bytes_(raw_bytes) {}
   // Returns the offset in the section. `alignment`: a power of two, at most 4096.

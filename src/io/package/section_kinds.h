@@ -1,5 +1,4 @@
-// What the sections of a package hold, by their numbers in the container, and how its data are aligned
-// (docs/package.md).
+// The sections of a package, by their numbers in the container, and the alignment of their data (docs/package.md).
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kBlock = std::size_t{1} << 20;  // read, then summed while it is in a cache
 constexpr std::size_t kFirstGroups = std::size_t{2} << 20;
 constexpr std::uintptr_t kPage = 4096;
-// Of a rate that is worth anything.
+// The least number of bytes for a meaningful rate.
 constexpr std::int64_t kLeastMeasured = std::int64_t{4} << 20;
 
 // Advises on the whole pages that hold any of the bytes. Returns 0 or an error number.

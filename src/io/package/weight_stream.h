@@ -1,10 +1,10 @@
-// Weights of an open package read in the background, in the order in which the first run needs them, so that its first
-// layers compute while later weights are still on their way. Each piece is checked against its checksum before anybody
-// is told that it is there.
+// Reads the weights of an open package in the background, in the order in which the first run needs them, so that its
+// first layers compute while later weights are being read. A piece is checked against its checksum before waiters are
+// told that it is there.
 //
-// A piece is one constant or one packing of the file. What the first run reads is read by a thread of the stream's own
-// once start() was called, group by group: waiters are woken at the end of each group. Every other piece is read by the
-// thread that asks for it.
+// A piece is one constant or one packing of the file. After start(), the stream's own thread reads the pieces that the
+// first run uses, group by group: waiters are woken at the end of each group. Every other piece is read by the thread
+// that asks for it.
 #pragma once
 
 #include <atomic>
@@ -28,11 +28,11 @@ namespace tessera::io {
 // How the first run uses a piece.
 enum class PieceUse : std::uint32_t {
   none = 0,   // not at all
-  whole = 1,  // a step reads it all, so it waits for it
+  whole = 1,  // a step reads all of it and waits for it
   parts = 2,  // a step reads a small part of it (rows of a table): it is read last, and only the end of the run waits
 };
 
-// The error of a wrong checksum has these words, by which it can be told from others of invalid models.
+// A phrase in the error for a wrong checksum that distinguishes it from other invalid_model errors.
 inline constexpr std::string_view kDamagedWeights = "bytes of the package's weights are damaged";
 
 struct StreamedPiece {
@@ -45,42 +45,42 @@ struct StreamedPiece {
 // Thread-safe.
 class WeightStream {
  public:
-  // `pieces`: those that the first run uses, in the order of use, then all others. `owner` keeps their bytes. Throws
-  // Error(invalid_model) where two overlap.
+  // `pieces`: those that the first run uses, in the order of use, then all others. `owner` keeps their bytes alive.
+  // Throws Error(invalid_model) where two pieces overlap.
   WeightStream(std::vector<StreamedPiece> pieces, std::shared_ptr<const void> owner);
   ~WeightStream();
   WeightStream(const WeightStream&) = delete;
   WeightStream& operator=(const WeightStream&) = delete;
 
-  // Begins to read; further calls do nothing.
+  // Starts reading; further calls do nothing.
   void start();
-  // Which pieces of the order arrive together: `ends` ascend, each the index behind a group's last piece; the last is
-  // queued(). Those that have been read already stay as they are. Until this is called a group is about 2 MiB.
+  // Sets the groups of pieces that arrive together: `ends` ascend, each the index behind a group's last piece; the last
+  // is queued(). Pieces that have been read already are not affected. Until this is called a group is about 2 MiB.
   void set_groups(std::vector<std::size_t> ends);
-  // Limits what is read per second, as a slower disk would. For tests and measurements. 0: no limit.
+  // Limits the bytes read per second, to imitate a slower disk in tests and measurements. 0: no limit.
   void set_rate(double bytes_per_second) { throttle_.set_rate(bytes_per_second); }
-  // The limit, or else what was measured so far; 0 where nothing is known yet.
+  // The limit, or else the rate measured so far; 0 while unknown.
   double bytes_per_second() const;
 
   std::span<const StreamedPiece> pieces() const { return pieces_; }
-  // How many of the pieces start() reads: the first ones.
+  // The number of pieces that start() reads: the first ones.
   std::size_t queued() const { return queue_.size(); }
-  // The pieces that share bytes with [data, data + bytes), by their indices.
+  // Indices of the pieces that share bytes with [data, data + bytes).
   std::vector<std::size_t> find(const void* data, std::int64_t bytes) const;
 
-  // Whether all queued pieces are there and sound.
+  // Whether all queued pieces were read and have correct checksums.
   bool is_complete() const { return complete_.load(std::memory_order_acquire); }
   bool has(std::size_t piece) const { return states_[piece].load(std::memory_order_acquire) == State::sound; }
-  // Waits until the piece is there, at most so long for one that is queued; returns whether it is. Throws Error:
-  // invalid_model where its checksum differs, io where it cannot be read.
+  // Waits until the piece has been read (for a queued piece at most `most`) and returns whether it has. Throws Error:
+  // invalid_model for a wrong checksum, io where the piece cannot be read.
   bool wait_for(std::size_t piece, std::chrono::nanoseconds most);
-  // Waits for everything of [data, data + bytes). Bytes outside all pieces are none of the stream's. Throws as above.
+  // Waits for all pieces in [data, data + bytes); bytes outside all pieces are ignored. Throws as above.
   void need(const void* data, std::int64_t bytes);
-  // The same for all constants.
+  // Waits for all constants.
   void need_constants();
 
   struct Report {
-    std::int64_t pieces = 0, bytes = 0, groups = 0;  // that the thread has read
+    std::int64_t pieces = 0, bytes = 0, groups = 0;  // read by the stream's thread
     double seconds = 0;                              // from start() to the end of the last group
   };
   Report report() const;

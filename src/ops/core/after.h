@@ -4,8 +4,8 @@
 
 namespace tessera::ops {
 
-// "tessera::After": its first operand as it is, not before the second one is computed. Passes that must delay a part of
-// a graph (passes/training/recompute.h) put it in front of it; it costs nothing.
+// "tessera::After" returns its first operand unchanged, and only after the second operand has been computed. Passes
+// that must delay a part of a graph (passes/training/recompute.h) insert it in front of that part; it costs nothing.
 extern const OpDef after;
 
 }  // namespace tessera::ops

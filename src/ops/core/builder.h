@@ -1,4 +1,4 @@
-// Builds graphs with types known at each step: used by the model zoo, decompositions, gradients and tests.
+// Builds graphs whose types are known at each step. The model zoo, decompositions, gradients and tests use it.
 #pragma once
 
 #include <initializer_list>
@@ -14,15 +14,15 @@ class GraphBuilder {
   explicit GraphBuilder(ir::Graph& graph) : graph_(&graph) {}
   ir::Graph& graph() { return *graph_; }
 
-  // Adds a node with `outputs` outputs and infers their types at once; throws what inference throws. `captures`: what
-  // its subgraphs use from around them.
+  // Adds a node with `outputs` outputs and infers their types at once. `captures` are the values from outside that its
+  // subgraphs use. Throws what inference throws.
   std::vector<ir::ValueId> add_multi(std::string op, std::vector<ir::ValueId> inputs, std::size_t outputs,
                                      ir::Attributes attributes = {}, std::vector<ir::ValueId> captures = {});
   ir::ValueId add(std::string op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {}) {
     return add_multi(std::move(op), std::move(inputs), 1, std::move(attributes))[0];
   }
 
-  // The value in this element type: itself when it has it.
+  // The value converted to this element type, or the value itself if it has that type.
   ir::ValueId cast(ir::ValueId value, DType dtype);
 
   ir::ValueId constant(Tensor tensor, std::string name = "") {
@@ -31,10 +31,10 @@ class GraphBuilder {
   ir::ValueId integers(std::vector<std::int64_t> values);      // 1-D i64
   ir::ValueId scalar(double value, DType dtype = DType::f32);  // rank 0, any real or integer type
   const ir::ValueType& type(ir::ValueId id) const { return graph_->value(id).type; }
-  const ir::Dims* dims(ir::ValueId id) const;  // null: unknown rank
+  const ir::Dims* dims(ir::ValueId id) const;  // null if the rank is unknown
   DType dtype(ir::ValueId id) const { return type(id).dtype; }
 
-  // Names of nodes added from here on start with this ("layer1/0/"); used for readable models.
+  // The prefix ("layer1/0/") of the names of nodes added from here on; it makes models readable.
   void set_name_prefix(std::string prefix) { prefix_ = std::move(prefix); }
 
  private:

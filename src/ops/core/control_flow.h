@@ -1,5 +1,5 @@
-// Operators that run subgraphs: If, Loop, Scan and SequenceMap. Their meaning here is types and shapes; running them is
-// the runtime's work, so devices have no kernels for them.
+// Operators that run subgraphs: If, Loop, Scan and SequenceMap. Only their types and shapes are defined here; the
+// runtime runs them, so devices have no kernels for them.
 #pragma once
 
 #include "ops/core/op.h"
@@ -11,17 +11,18 @@ extern const OpDef loop;
 extern const OpDef scan;
 extern const OpDef sequence_map;
 
-// Dimensions under which a Loop's body gets the iteration number (input 0) and the condition (input 1): none, or [1]
-// where it declares one, as some exporters do.
+// The dimensions of the iteration number (input 0) and the condition (input 1) in a Loop's body: none, or [1] where the
+// body declares one dimension, as some exporters do.
 ir::Dims loop_scalar_dims(const ir::Graph& body, std::size_t input);
 
-// How a Scan node walks, with defaults filled in and all counts and axes checked. Throws Error(invalid_model).
+// The axes and directions of a Scan node, with defaults filled in and all counts and axes checked. Throws
+// Error(invalid_model).
 struct ScanPlan {
   std::size_t states = 0;
   std::size_t scan_inputs = 0;
   std::size_t scan_outputs = 0;
   std::vector<std::int64_t> input_axes, output_axes;    // as written, possibly negative
-  std::vector<bool> input_backwards, output_backwards;  // output_backwards: each result goes before the earlier ones
+  std::vector<bool> input_backwards, output_backwards;  // output_backwards: each result is put before the earlier ones
 };
 ScanPlan read_scan(const AttributeReader& reader, std::size_t input_count);
 

@@ -12,8 +12,8 @@ namespace tessera::ops {
 
 extern const OpDef gradient;
 
-// A value of a graph under construction: operators on terms add nodes. A number takes the element type of the term
-// beside it.
+// A value of a graph under construction; arithmetic on terms adds nodes to the graph. A number takes the element type
+// of the term beside it.
 class Term {
  public:
   Term(GraphBuilder& builder, ir::ValueId id) : builder_(&builder), id_(id) {}
@@ -23,7 +23,7 @@ class Term {
   ir::Dims dims() const;
   std::int64_t rank() const { return static_cast<std::int64_t>(dims().size()); }
 
-  // The first output of an operator on this term; `combine`: on this term and others.
+  // The first output of an operator on this term, or (`combine`) on this term and others.
   Term apply(std::string op, ir::Attributes attributes = {}) const {
     return combine(std::move(op), {}, std::move(attributes));
   }
@@ -43,9 +43,9 @@ class Term {
   Term unsqueeze(std::vector<std::int64_t> axes) const { return combine("Unsqueeze", {integers(std::move(axes))}); }
   // Zeros of this term's shape and type.
   Term zeros() const { return number(0).expand_like(*this); }
-  // Itself, after noting that it has the shape of the other, whatever inference could find.
+  // This term, recorded as having the shape of the other, whether or not inference could find that.
   Term of_shape(Term other) const;
-  // Summed down to the shape of `target`, which broadcasts to this term's.
+  // This term summed over the axes along which `target` would be broadcast, so that it has the shape of `target`.
   Term sum_to(Term target) const;
 
   friend Term operator+(Term a, Term b) { return a.combine("Add", {b}); }
@@ -68,7 +68,7 @@ class Term {
   friend Term operator>(Term a, double b) { return a > a.number(b); }
   friend Term operator&(Term a, Term b) { return a.combine("And", {b}); }
   Term equals(Term other) const { return combine("Equal", {other}); }
-  // Where this bool term holds `yes`, elsewhere `no`.
+  // `yes` where this bool term is true, elsewhere `no`.
   Term choose(Term yes, Term no) const { return combine("Where", {yes, no}); }
   Term choose(Term yes, double no) const { return choose(yes, yes.number(no)); }
   Term cast(DType type) const;
@@ -79,12 +79,12 @@ class Term {
   ir::ValueId id_;
 };
 
-// What a gradient function is given: the node, its operands, and the gradient of the result with respect to its
-// outputs. It sets the gradients with respect to its inputs, or throws Error(unsupported) with a reason.
+// The argument of a gradient function: the node, its operands, and the gradients of the loss with respect to its
+// outputs. The function sets the gradients with respect to the inputs, or throws Error(unsupported) with a reason.
 class GradientContext : public AttributeReader {
  public:
-  // `output_gradients`: one an output of the node, invalid where it is zero; `wanted`: one an input, whether anybody
-  // asks.
+  // `output_gradients` has one entry per output of the node, invalid where the gradient is zero; `wanted` has one entry
+  // per input: whether its gradient is needed.
   GradientContext(GraphBuilder& builder, const ir::Node& node, const OpDef& op,
                   std::vector<ir::ValueId> output_gradients, std::vector<bool> wanted);
 
@@ -97,16 +97,16 @@ class GradientContext : public AttributeReader {
   bool has_output(std::size_t i) const { return i < output_count() && node().outputs[i].valid(); }
   Term output(std::size_t i = 0) { return {*builder_, node().outputs[i]}; }
   bool has_gradient(std::size_t i) const { return i < gradients_.size() && gradients_[i].valid(); }
-  // Of the type of output i, or floats where that has integers that stand for reals (QuantizeLinear's, and those that
-  // are moved); zeros where nothing depends on it.
+  // The gradient of output i in that output's type, or in float where the output is an integer that stands for a real
+  // number (the output of QuantizeLinear, and movements of it). Zeros where nothing depends on the output.
   Term gradient(std::size_t i = 0) { return has_gradient(i) ? Term(*builder_, gradients_[i]) : output(i).zeros(); }
-  // The elements of an input that must be constant (axes, say); throws Error(unsupported) when it is not.
+  // The elements of an input that must be constant, such as axes. Throws Error(unsupported) when it is not.
   std::vector<std::int64_t> constant_integers(std::size_t i);
 
-  // The gradient of input i, summed down where the input was broadcast; floats for integers that stand for reals.
-  // Inputs without one have zero gradient. Ignored where nobody asks for it.
+  // Sets the gradient of input i and sums it over broadcast axes; float for integers that stand for real numbers.
+  // Inputs that are not set have a zero gradient. Ignored where the gradient is not needed.
   void set(std::size_t i, Term gradient);
-  const std::vector<ir::ValueId>& results() const { return results_; }  // one a formal input, invalid: zero
+  const std::vector<ir::ValueId>& results() const { return results_; }  // one per formal input; invalid: zero
 
  private:
   GraphBuilder* builder_;
@@ -116,16 +116,16 @@ class GradientContext : public AttributeReader {
 };
 
 // Gradient functions that several operators share.
-void zero_gradient(GradientContext& context);      // piecewise constant operators: nothing flows back
+void zero_gradient(GradientContext& context);      // piecewise constant operators: the gradient is zero
 void reshaped_gradient(GradientContext& context);  // the elements of input 0 under another shape
 
-// 1-D i64 terms joined; a constant when all are.
+// The concatenation of 1-D i64 terms; a constant when all of them are.
 Term join(const std::vector<Term>& parts);
-// The transpose of Gather: zeros but for the given rows. `rows` has the shape that Gather gives, with the axes of
-// `indices` (i64 or i32; where they repeat, rows add up) at `axis`, which has `size` positions ([1], i64) in the
-// result.
+// The transpose of Gather: a tensor of zeros with the given rows added at `indices`. `rows` has the shape of Gather's
+// result, with the axes of `indices` (i64 or i32; repeated indices add up) in place of `axis`, which has `size`
+// positions ([1], i64) in the result.
 Term scatter_rows(Term rows, Term indices, std::int64_t axis, Term size);
-// 0 … rank - 1 without the axis.
+// The axes 0 … rank - 1 without `axis`.
 std::vector<std::int64_t> axes_but(std::int64_t axis, std::int64_t rank);
 
 }  // namespace tessera::ops

@@ -9,7 +9,7 @@
 
 namespace tessera::ops {
 
-// The type of a value whose shape is all numbers; undefined for any other value and for an absent one.
+// The type of a value whose dimensions are all known numbers; undefined for any other value and for an absent one.
 inline TensorType concrete_type(const ir::Graph& graph, ir::ValueId id) {
   if (!id.valid()) return {};
   const ir::ValueType& type = graph.value(id).type;
@@ -19,12 +19,12 @@ inline TensorType concrete_type(const ir::Graph& graph, ir::ValueId id) {
 
 struct NodeOperands {
   std::vector<TensorType> inputs, outputs;
-  std::vector<const Tensor*> constants;  // by input; null where the value is not known before a run
+  std::vector<const Tensor*> constants;  // one per input; null where the value is not known before a run
 
-  // As the graph types them.
+  // Operands with the types that the graph has for them.
   NodeOperands(const ir::Graph& graph, const ir::Node& node)
       : NodeOperands(graph, node, [&](ir::ValueId id) { return concrete_type(graph, id); }) {}
-  // As type_of(ValueId) says; it is asked about present values only.
+  // Operands with the types that type_of(ValueId) returns; it is called for present values only.
   template <typename TypeOf>
   NodeOperands(const ir::Graph& graph, const ir::Node& node, TypeOf type_of) {
     for (const ir::ValueId id : node.inputs) {
@@ -34,11 +34,11 @@ struct NodeOperands {
     for (const ir::ValueId id : node.outputs) outputs.push_back(id.valid() ? type_of(id) : TensorType{});
   }
 
-  // Whether every operand that the node has is typed.
+  // Whether all present operands have a type.
   bool are_concrete(const ir::Node& node) const {
     return has_types(node.inputs, inputs) && has_types(node.outputs, outputs);
   }
-  // Refers to this object and to the node.
+  // The view refers to this object and to the node.
   NodeView view(const ir::Node& node) const { return {node, op_of(node), inputs, outputs, constants}; }
 
  private:

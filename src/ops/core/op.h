@@ -1,7 +1,7 @@
-// What an operator means: its signature, attributes, type and shape inference, cost, and (for composites) its
-// decomposition. One operator is one stem: src/ops/softmax.{h,cpp} here, kernels/softmax* in each backend, and one line
-// in op_table.cpp. Every operator has exactly one form, that of the newest ONNX opset; older versions are rewritten
-// into it at import.
+// The definition of an operator: its signature, attributes, type and shape inference, cost, and (for composites) its
+// decomposition. All parts of an operator have the same file stem: src/ops/rows/softmax.{h,cpp} here and kernels of
+// that name in each backend; its family's op_table.cpp has one line for it. Every operator has exactly one form, that
+// of the newest ONNX opset; older versions are rewritten into it at import.
 #pragma once
 
 #include <cstdint>
@@ -72,9 +72,9 @@ struct Parameter {
     required,
     optional,
     variadic
-  } option = Option::required;  // variadic: the last; one or more, or none behind others
-  // What may flow here besides a tensor; `any` for Identity, If, Loop and the sequence and optional operators, which
-  // check for themselves.
+  } option = Option::required;  // variadic: only the last; one or more, or none after other parameters
+  // Whether values other than tensors are allowed. Set for Identity, If, Loop and the sequence and optional operators,
+  // which check kinds themselves.
   bool any_kind = false;
 };
 inline constexpr auto optional = Parameter::Option::optional;
@@ -90,8 +90,8 @@ struct AttributeSpec {
 struct OpDef;
 struct Product;
 
-// Typed reading of a node's attributes; a missing one takes the operator's default. Asking for an attribute that the
-// operator does not declare, or by the wrong kind, is a bug of ours.
+// Typed access to a node's attributes; a missing one has the operator's default. Asking for an attribute that the
+// operator does not declare, or for another kind, is a bug in Tessera.
 class AttributeReader {
  public:
   AttributeReader(const ir::Node& node, const OpDef& op) : node_(&node), op_(&op) {}
@@ -110,7 +110,7 @@ class AttributeReader {
   const ir::ValueType& type(std::string_view name) const;
   // The list, or an empty one when the attribute is absent and has no default.
   std::vector<std::int64_t> integers_or_empty(std::string_view name) const;
-  // What the node gives of the attributes in the list, to hand on to another operator that has them.
+  // Those attributes in the list that the node states, to pass them on to another operator that has them.
   ir::Attributes given_among(const std::vector<AttributeSpec>& specs) const;
 
  private:
@@ -121,8 +121,8 @@ class AttributeReader {
   const OpDef* op_;
 };
 
-// What inference sees of a node and where it puts its answer. The framework has already checked arity, element types
-// and attributes against the OpDef, and adds the node's name to every error thrown.
+// The operands of a node as inference sees them, and the place for its results. The framework has already checked
+// arity, element types and attributes against the OpDef, and adds the node's name to every error thrown.
 class InferContext : public AttributeReader {
  public:
   // The value of an input where it is known before the run, or null.
@@ -152,7 +152,7 @@ class InferContext : public AttributeReader {
   // Types of a subgraph's outputs when its formal inputs have these types (captures are added by the framework).
   std::vector<ir::ValueType> infer_subgraph(std::string_view attribute, std::vector<ir::ValueType> formal_inputs) const;
 
-  // A model fault at this node.
+  // Throws Error(invalid_model): the model is wrong at this node.
   template <typename... Args>
   [[noreturn]] void invalid(fmt::format_string<Args...> format, Args&&... args) const {
     fail(ErrorKind::invalid_model, format, std::forward<Args>(args)...);
@@ -178,7 +178,7 @@ struct TensorType {
   std::int64_t bytes() const { return byte_count(dtype, shape); }
 };
 
-// A node whose operand types are concrete: what costs, kernel choice and kernels see.
+// A node whose operand types are concrete, for costs, kernel choice and kernels.
 class NodeView : public AttributeReader {
  public:
   NodeView(const ir::Node& node, const OpDef& op, std::span<const TensorType> inputs,
@@ -211,26 +211,27 @@ class GraphBuilder;
 class GradientContext;
 using GradientFunction = void (*)(GradientContext&);
 
-// What an element of output 0 is computed from. It depends on no position, so a permutation or a crop of the operands
-// that are not single numbers gives the same permutation or crop of the result.
+// The elements of operands from which an element of output 0 is computed. The computation is the same at all positions,
+// so a permutation or crop of the operands that are not single numbers gives the same permutation or crop of the
+// result.
 enum class ElementWise : std::uint8_t {
   no,
-  unary,         // the element of input 0 at its place; the other inputs are single numbers
-  along_axis,    // the element of input 0 at its place; the other inputs are single numbers or belong to an axis
-  to_first,      // the elements of all inputs at its place; the others broadcast to input 0, which has its shape
-  broadcasting,  // the elements of all inputs at its place; all of them broadcast as in numpy
+  unary,         // the element of input 0 at the same position; the other inputs are single numbers
+  along_axis,    // the element of input 0 at the same position; the others are single numbers or vectors along an axis
+  to_first,      // the elements of all inputs at the same position; the others broadcast to input 0
+  broadcasting,  // the elements of all inputs at the same position; all of them broadcast as in numpy
 };
 
 // Facts about an operator, for whatever attributes and operands its nodes have. Passes and devices ask for them instead
 // of listing names, so that a new operator takes part in what they do.
 enum class Trait : std::uint8_t {
-  commutative,        // two operands that can change places without changing one bit of the result
+  commutative,        // its two operands can be exchanged without changing a bit of the result
   moves,              // results hold unchanged elements of operands (or zeros), placed without a look at their values;
                       // a scatter only as long as it has no reduction
   rearranges,         // moves, and all elements of output 0 come from input 0
-  reduction,          // reduces the axes in input 1, as the attributes keepdims and noop_with_empty_axes say
-  nests,              // a reduction for which some axes first and others after them is all of them at once
-  discontinuous,      // jumps where its operand passes a number: roundings, comparisons, searches
+  reduction,          // reduces the axes in input 1, with the attributes keepdims and noop_with_empty_axes
+  nests,              // a reduction over some axes and then over others equals one over all of them at once
+  discontinuous,      // jumps at some values of its operand: roundings, comparisons, searches
   idempotent,         // f(f(x)) = f(x)
   own_inverse,        // f(f(x)) = x
   non_negative,       // no element of output 0 is less than zero
@@ -263,48 +264,48 @@ struct OpDef {
   std::vector<Parameter> outputs;
   std::vector<AttributeSpec> attributes;
   void (*infer)(InferContext&) = nullptr;
-  // Arithmetic operations only; bytes follow from the operands. Asked only when all of these are concrete; output 0 may
-  // be absent where it is optional. Null: none (data movement).
+  // The arithmetic operations of a node; bytes follow from the operands. Called only when all operands are concrete;
+  // output 0 may be absent where it is optional. Null: none (data movement).
   double (*operations)(const NodeView&) = nullptr;
   // Bytes read, where it is less than all of the inputs (Gather reads rows, not the table). Null: all inputs.
   double (*bytes_read)(const NodeView&) = nullptr;
-  // For composites: builds the equivalent from simpler operators. Types of the node's inputs are known when it is
-  // called. Returns the new outputs, one a formal output of the node, or nothing when it cannot for this node (unknown
-  // rank, say).
+  // For composites: builds the equivalent from simpler operators. The types of the node's inputs are known. Returns the
+  // new outputs, one per formal output of the node, or nothing if it cannot decompose this node (unknown rank, say).
   std::optional<std::vector<ir::ValueId>> (*decompose)(GraphBuilder&, const AttributeReader&,
                                                        std::span<const ir::ValueId> inputs) = nullptr;
-  // For primitives that can be differentiated: builds the gradients of the inputs from those of the outputs (see
-  // gradient.h). Composites have none: they are differentiated through their decomposition.
+  // For differentiable primitives: builds the gradients of the inputs from those of the outputs (gradient.h).
+  // Composites have none: they are differentiated through their decomposition.
   GradientFunction gradient = nullptr;
-  bool deterministic = true;  // false: random numbers; never folded, never merged
-  bool view = false;          // output 0 is input 0's bytes under another shape
+  bool deterministic = true;  // false: draws random numbers; never folded, never merged
+  bool view = false;          // output 0 shows the bytes of input 0 under another shape
   ElementWise element_wise = ElementWise::no;
   Traits traits = {};
 
   bool has(Trait trait) const { return traits.contains(trait); }
 };
 
-// The formal outputs of a node that its kernels write, though the node does not list them or leaves them out: those
-// that are neither optional nor variadic. Kernels need a place for them.
+// Indices of the formal outputs that kernels write although the node does not list them: those that are neither
+// optional nor variadic. Kernels need a buffer for them.
 std::vector<std::size_t> missing_outputs(const ir::Node& node, const OpDef& op);
 
 Cost cost_of(const NodeView& view);
 
 // --- common inference functions ---
-// Output i has the type of input 0.
+// Gives each output the type of input 0.
 void infer_same_as_input(InferContext& context);
-// Numpy broadcasting over all inputs; element type of input 0.
+// Broadcasts all inputs as numpy does; the output has the element type of input 0.
 void infer_broadcast(InferContext& context);
-// Dimensions of a and b broadcast together (multidirectional, ONNX "Broadcasting in ONNX").
+// The dimensions of a and b broadcast together (multidirectional, ONNX "Broadcasting in ONNX").
 ir::Dims broadcast_dims(const InferContext& context, const ir::Dims& a, const ir::Dims& b);
 // Maps an axis in [-rank, rank) to [0, rank); throws Error(invalid_model) outside (the caller's context names the
 // node).
 std::int64_t normalise_axis(std::int64_t axis, std::int64_t rank);
-// Operations of one result element each.
+// A fixed number of operations per element of output 0.
 template <int per_element>
 double operations_per_output(const NodeView& view) {
   return static_cast<double>(per_element) * static_cast<double>(view.output(0).elements());
 }
+// A fixed number of operations per element of input 0.
 template <int per_element>
 double operations_per_input(const NodeView& view) {
   return static_cast<double>(per_element) * static_cast<double>(view.input(0).elements());

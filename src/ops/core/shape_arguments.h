@@ -1,4 +1,4 @@
-// Reading the arguments that operators on shapes have in common: lists of axes, lengths of 1-D inputs, element types.
+// Reads arguments that operators on shapes have in common: lists of axes, lengths of 1-D inputs, element types.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace tessera::ops {
 
-// The highest rank that inference makes; a longer request is refused rather than allocated.
+// The highest rank that inference makes; higher requests are refused.
 inline constexpr std::int64_t max_rank = 64;
 
 // The length of 1-D input i when it is known. Throws Error(invalid_model) when the input is not 1-D.
@@ -21,23 +21,23 @@ ir::Dims unknown_dims(std::int64_t rank);
 // Axes in [-rank, rank) as [0, rank), in the given order; throws Error(invalid_model) on one outside or repeated.
 std::vector<std::int64_t> normalise_axes(std::span<const std::int64_t> axes, std::int64_t rank);
 
-// 0, 1 … rank - 1
+// The axes 0, 1 … rank - 1.
 std::vector<std::int64_t> all_axes(std::int64_t rank);
 
-// The one dimension that both describe; throws Error(invalid_model) when they are known and differ.
+// The more specific of two descriptions of one dimension; throws Error(invalid_model) when both are known and differ.
 ir::Dim same_dim(const ir::Dim& a, const ir::Dim& b);
 
-// The concrete shape of dims that are all numbers; anything else is a bug of ours.
+// The shape of dimensions that are all numbers; anything else is a bug in Tessera.
 Shape concrete_shape(const ir::Dims& dims);
 
-// An attribute that names an element type by its ONNX number; throws Error(invalid_model) unless `allowed` has it.
+// The element type that an attribute names by its ONNX number; throws Error(invalid_model) unless it is in `allowed`.
 DType dtype_attribute(const AttributeReader& reader, std::string_view name, TypeSet allowed);
 
-// Elements of a 1-D or scalar i32 or i64 tensor.
+// The elements of a 1-D or scalar i32 or i64 tensor.
 std::vector<std::int64_t> integers_of(const Tensor& tensor);
 
-// The elements of a constant input of the node, of i64 or i32 and at most one axis; nothing where it is absent,
-// computed or something else.
+// The elements of a constant input of the node, of type i64 or i32 and rank 0 or 1; nothing where the input is absent,
+// not constant, or of another type or rank.
 std::optional<std::vector<std::int64_t>> constant_integers(const ir::Graph& graph, const ir::Node& node,
                                                            std::size_t input);
 

@@ -1,4 +1,5 @@
-// Arguments of messages that are made into text only where the message is: most checks hold, and inference makes many.
+// Arguments of error messages that are converted to text only when the message is needed: most checks hold, and
+// inference makes many checks.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +10,7 @@
 
 namespace tessera::ops {
 
-// Refers to what is to be printed for as long as the check takes.
+// Borrows the value to be printed; the value must outlive the check.
 template <typename T>
 struct TextOf {
   const T* value;  // null: prints nothing
@@ -17,12 +18,12 @@ struct TextOf {
   std::string text() const { return value == nullptr ? std::string() : to_string(*value); }
 };
 
-// As to_string(value) in the arguments of require() and InferContext::check().
+// Converts like to_string(value), in the arguments of require() and InferContext::check().
 template <typename T>
 TextOf<T> text_of(const T& value) {
   return {&value};
 }
-// As to_string(*value), or nothing where there is none.
+// Converts like to_string(*value); empty text for a null pointer.
 template <typename T>
 TextOf<T> text_of(const T* value) {
   return {value};

@@ -1,11 +1,11 @@
-// Results of an operator that its gradient needs and the graph did not ask for.
+// Outputs of an operator that its gradient needs although the graph did not ask for them.
 #pragma once
 
 #include "ops/core/gradient.h"
 
 namespace tessera::ops {
 
-// Output `i` of the node that is differentiated, which gives it from here on if it did not yet. The node must give
+// Returns output `i` of the node that is differentiated, and adds it to the node if it is absent. The node must have
 // output 0.
 Term wanted_output(GradientContext& context, std::size_t i);
 

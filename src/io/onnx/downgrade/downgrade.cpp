@@ -24,7 +24,7 @@ bool no_change(Downgrade&) {
   return true;
 }
 
-// By operator and then by version. A change that upgrade.cpp lists and that is not listed here has no way back.
+// Sorted by operator, then by version. Changes listed in upgrade.cpp but not here cannot be reversed.
 constexpr DowngradeRule kDowngradeRules[] = {
     {"BatchNormalization", 14, batch_normalization_to_13},
     {"CastLike", 15, cast_like_to_14},
@@ -144,7 +144,7 @@ class GraphDowngrade {
       : graph_(graph), version_(version), decompose_(decompose) {}
 
   std::vector<FormNeed> run() {
-    // What rules add is appended, and rewritten in its turn.
+    // Nodes that rules add are appended, and are rewritten in their turn.
     for (std::size_t i = 0; i < graph_.order().size(); ++i) rewrite(graph_.order()[i]);
     if (changed_) {
       graph_.sort_topologically();

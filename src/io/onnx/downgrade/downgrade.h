@@ -22,7 +22,7 @@ struct FormNeed {
 // The oldest version of the default domain that is written.
 inline constexpr std::int64_t kOldestOpset = 9;
 
-// What a rule sees of a node. `node` is a copy, whose changes count when the rule succeeds.
+// The node that a rule rewrites. `node` is a copy; changes to it take effect when the rule succeeds.
 class Downgrade {
  public:
   Downgrade(ir::Graph& graph, ir::Node node, std::int64_t version)
@@ -30,11 +30,11 @@ class Downgrade {
 
   ir::Node node;
   const std::int64_t version;  // to be written
-  ops::GraphBuilder builder;   // of further nodes, in their newest form; they are rewritten in turn
+  ops::GraphBuilder builder;   // for further nodes, in their newest form; they are rewritten in turn
 
   bool has_input(std::size_t i) const { return i < node.formal_inputs() && node.inputs[i].valid(); }
   bool wants_output(std::size_t i) const { return i < node.outputs.size() && node.outputs[i].valid(); }
-  // Of tensors; undefined and nothing while unknown.
+  // Element type and rank of a tensor input; undefined and nothing while unknown.
   DType dtype(std::size_t i) const;
   std::optional<std::int64_t> rank(std::size_t i) const;
   // Null if input i is absent or no constant.
@@ -42,7 +42,7 @@ class Downgrade {
   // Elements of a constant input of integers, or its only element as a float; nothing if it is no constant.
   std::optional<std::vector<std::int64_t>> integers(std::size_t i) const;
   std::optional<float> real(std::size_t i) const;
-  // Leaves input i out. The node must have no subgraphs.
+  // Removes input i. The node must have no subgraphs.
   void drop_input(std::size_t i);
   void set_input(std::size_t i, ir::ValueId value);
 
@@ -61,7 +61,7 @@ class Downgrade {
   }
   void erase(std::string_view name);
 
-  // The node goes: its output i becomes the value. What is not given must not be wanted.
+  // Replaces the node: its output i becomes results[i]. Outputs without a result must not be wanted.
   bool become(std::vector<ir::ValueId> results);
   const std::vector<ir::ValueId>& results() const { return results_; }
 
@@ -73,14 +73,15 @@ class Downgrade {
 struct DowngradeRule {
   std::string_view op;
   std::int64_t changed_at;    // the rule turns the form of this version into that before it
-  bool (*apply)(Downgrade&);  // false: there is none for this node
-  // What it makes are other operators. A graph of no version of its own, or a program that knows the operator, is
-  // better off with it.
+  bool (*apply)(Downgrade&);  // false: there is no older form for this node
+  // The rule replaces the node by other operators. It is left out where the graph has no opset of its own or the
+  // reading program knows the newer operator, because keeping that operator is better there.
   bool decomposes = false;
 };
 
-// Rewrites the nodes of the default domain, in subgraphs too, for the version. Returns what has no form there; the
-// graph is then half rewritten and of no use. `decompose`: whether rules that decompose apply.
+// Rewrites the nodes of the default domain, also in subgraphs, to forms of the version. Returns the nodes without such
+// a form; if there are any, the graph is half rewritten and must be discarded. `decompose`: whether decomposing rules
+// apply.
 std::vector<FormNeed> downgrade_graph(ir::Graph& graph, std::int64_t version, bool decompose);
 
 }  // namespace tessera::io

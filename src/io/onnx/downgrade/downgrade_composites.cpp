@@ -29,7 +29,7 @@ bool is_float_node(const Downgrade& downgrade) {
   return ops::types::floats.contains(downgrade.dtype(0));
 }
 
-// What normalisation over the axes from `axis` on computes with: X in the type stash_type, and those axes.
+// The operands of a normalisation over the axes from `axis` on: X in the type stash_type, and those axes.
 struct Trailing {
   ir::ValueId x;
   DType stash;

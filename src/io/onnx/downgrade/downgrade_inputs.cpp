@@ -73,8 +73,8 @@ bool dft_to_19(Downgrade& downgrade) {
   return true;
 }
 
-// Input ratio -> attribute, where nothing is dropped: older versions could not train. What their mask holds then is not
-// defined.
+// Input ratio -> attribute, where nothing is dropped: older versions could not train. The contents of their mask are
+// undefined in that case.
 bool dropout_to_11(Downgrade& downgrade) {
   downgrade.erase("seed");
   if (downgrade.has_input(2)) {

@@ -1,4 +1,4 @@
-// The rewriting functions of downgrade.cpp's table, by file. What each changes stands at its definition.
+// The rewriting functions of downgrade.cpp's table, by file. Each definition says what the rule changes.
 #pragma once
 
 #include "io/onnx/downgrade/downgrade.h"

@@ -44,8 +44,7 @@ constexpr EqualTypes kEqualTypes[] = {
     {"QuantizeLinear", 0, 1, 23},
 };
 
-// Kind and element type of what flows along an edge. Of sequences and optionals, the element type of the tensors in
-// them.
+// Kind and element type of a value; for sequences and optionals, the element type of the tensors in them.
 struct Flow {
   Kind kind = Kind::tensor;
   DType dtype = DType::undefined;
@@ -99,7 +98,7 @@ class NodeForm {
     const std::size_t last = static_cast<std::size_t>(std::bit_width(mask)) - 1;
     for (std::size_t i = 0; i < count; ++i) {
       if (!ids[i].valid()) continue;
-      // What a variadic parameter holds has the position of that parameter, which is the last.
+      // All values of a variadic parameter have the position of that parameter, which is the last one.
       const bool variadic = op_ != nullptr && is_variadic(&ids == &node_.inputs ? op_->inputs : op_->outputs, last);
       if ((mask >> std::min(i, variadic ? last : std::size_t{31}) & 1) == 0) continue;
       const Flow flow = flow_of(graph_, ids[i]);

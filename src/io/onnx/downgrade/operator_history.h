@@ -1,4 +1,4 @@
-// What operator set versions lack of the newest forms of operators, from the operator schemas of the onnx package.
+// Features of the newest forms of operators that older opsets lack, from the operator schemas of the onnx package.
 #pragma once
 
 #include <cstdint>

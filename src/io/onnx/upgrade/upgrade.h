@@ -20,8 +20,8 @@ std::vector<std::int64_t> changes_of(std::string_view op);
 // Whether some version of the operator is read as other operators or another form of it.
 bool is_rewritten(std::string_view op);
 
-// What an upgrade sees: the node, not yet in the graph, with its outputs already made. Helpers that it adds come
-// before.
+// The node that a rule upgrades. It is not in the graph yet, but its outputs exist. Nodes that the rule adds come
+// before it.
 class Upgrade {
  public:
   Upgrade(OpenGraph& graph, ir::Node& node, std::int64_t version) : node(node), version(version), graph_(graph) {}

@@ -139,7 +139,7 @@ void microsoft_rotary_embedding(Upgrade& upgrade) {
   if (heads != 0) upgrade.node.attributes.insert_or_assign("num_heads", heads);
 }
 
-// The same with three streams of positions [3, batch, length], as models of pictures and text have (arXiv:2409.12191).
+// RotaryEmbedding with three streams of positions [3, batch, length], for models of images and text (arXiv:2409.12191).
 void microsoft_m_rotary_embedding(Upgrade& upgrade) {
   require_inputs(upgrade, 4);
   upgrade.take<float>("scale");

@@ -1,4 +1,4 @@
-// The rewriting functions of upgrade.cpp's table, by file. What each changes stands at its definition.
+// The rewriting functions of upgrade.cpp's table, by file. Each definition says what the rule changes.
 #pragma once
 
 #include "io/onnx/upgrade/upgrade.h"
