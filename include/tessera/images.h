@@ -16,17 +16,17 @@ struct ImageOptions {
   // Channels of the result: 0 as in the file (1 grey, 3 RGB, 4 RGBA), or 1, 3, 4. Alpha is dropped, not blended; grey
   // is luma of ITU-R BT.601; an added alpha is 255.
   int channels = 0;
-  // Pictures with more pixels are refused before memory is asked for.
+  // Images with more pixels are refused before memory is asked for.
   std::int64_t max_pixels = std::int64_t{1} << 26;
-  // Called, where it is set, once the header has been read and before memory is asked for, with the most bytes that
-  // decoding takes beside the file, the result included. What it throws ends the decoding.
+  // If set, called after the header has been read and before memory is allocated, with the most bytes that decoding
+  // takes besides the file, including the result. An exception that it throws ends the decoding.
   std::function<void(std::int64_t bytes)> reserve;
 };
 
-// Decodes a whole file: u8 [height, width, channels] of its first picture, turned as the EXIF data of JPEG, PNG and
-// WebP or the tag Orientation of TIFF say (malformed EXIF data is ignored). Other depths are scaled to 8 bits, palettes
-// expanded, gamma and colour profiles ignored. Must be thread-safe. Throws Error: invalid_argument for a malformed or
-// truncated picture, unsupported for another format or variant, over_budget beyond max_pixels.
+// Decodes a whole file: u8 [height, width, channels] of its first image, rotated and mirrored as the EXIF data of
+// JPEG, PNG and WebP or the tag Orientation of TIFF say (malformed EXIF data is ignored). Other depths are scaled to 8
+// bits, palettes expanded, gamma and colour profiles ignored. Must be thread-safe. Throws Error: invalid_argument for a
+// malformed or truncated image, unsupported for another format or variant, over_budget beyond max_pixels.
 using ImageDecoder = Tensor (*)(std::span<const std::byte> bytes, const ImageOptions& options);
 
 // Hands the decoder to all sessions of the process; null takes it away again. Thread-safe. Without a decoder, decoding

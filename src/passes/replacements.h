@@ -1,4 +1,4 @@
-// Values and operators that others stand for.
+// Replacement of values and operators.
 #pragma once
 
 #include <string>
@@ -8,20 +8,20 @@
 
 namespace tessera::passes {
 
-// Values that others stand for, found while a pass walks the nodes in order.
+// Records replacements of values while a pass visits the nodes in order.
 class Replacements {
  public:
   explicit Replacements(const ir::Graph& graph);
 
-  // Outputs of the graph and what variables become, of those values that there were at the start.
+  // Whether the value, which must have existed at the start, is an output of the graph or the update of a variable.
   bool is_result(ir::ValueId value) const {
     return static_cast<std::size_t>(value.index) < is_result_.size() &&
            is_result_[static_cast<std::size_t>(value.index)];
   }
-  // What uses `value` uses `by` instead from here on. Refused for results, which keep their names, and for values that
-  // came later.
+  // From here on `by` replaces `value` in nodes given to apply_to. Returns false and does nothing for results, which
+  // keep their names, and for values added since the start.
   bool replace(ir::ValueId value, ir::ValueId by);
-  // In the inputs of a node whose inputs were made before it.
+  // Replaces values in the inputs of a node, whose inputs must come before it in the order.
   void apply_to(ir::Node& node) const;
 
  private:
@@ -29,7 +29,7 @@ class Replacements {
   std::vector<ir::ValueId> replacements_;
 };
 
-// Puts another operator in a node's place, which gives its outputs under its name.
+// Replaces a node by another operator that produces the same outputs under the node's name.
 void put_operator(ir::Graph& graph, ir::NodeId id, std::string op, std::vector<ir::ValueId> inputs,
                   ir::Attributes attributes = {});
 

@@ -1,5 +1,5 @@
-// Pieces that the attention operators of com.microsoft are put together from: layouts of heads, masks and caches around
-// one standard Attention. All of them need concrete shapes.
+// Parts of the decompositions of com.microsoft's attention operators: layouts of heads, masks and caches around one
+// standard Attention. All of them need concrete shapes.
 #pragma once
 
 #include <optional>
@@ -30,18 +30,19 @@ ir::ValueId heads_last(GraphBuilder& builder, ir::ValueId heads);
 struct ScoreSizes {
   std::int64_t batch = 0, query_length = 0, past_length = 0, total_length = 0;
 };
-// What com.microsoft calls a mask, as values to add to the scores: [batch, 1, 1 or query length, total length],
-// `filter` where a key is left out, else 0. The mask may be
-//   [batch]: how many keys count; [2 * batch]: their ends, then their beginnings; [3 * batch + 2]: as the first `batch`
-//   say; [batch, total length] and [batch, query length, total length]: a key counts where the mask is positive;
-//   [batch, 1, length, length] with the rows of the past before those of the queries.
-// Invalid for a mask [batch or 1, 1], which says nothing. Error(invalid_model) for any other shape.
+// A mask of com.microsoft as a bias to add to the scores: [batch, 1, 1 or query length, total length], `filter` where a
+// key is left out, else 0. The mask may be
+//   [batch]: the number of keys that count; [2 * batch]: their ends, then their beginnings; [3 * batch + 2]: the first
+//   `batch` elements as above; [batch, total length] or [batch, query length, total length]: keys with a positive mask
+//   count; [batch, 1, length, length] with the rows of the past before those of the queries.
+// Returns an invalid value for a mask [batch or 1, 1], which has no effect. Throws Error(invalid_model) for any other
+// shape.
 ir::ValueId additive_mask(GraphBuilder& builder, ir::ValueId mask, const ScoreSizes& sizes, float filter, DType type);
-// Both added, or the one that is valid, or an invalid one.
+// The sum of both, or the one that is valid, or an invalid value if neither is.
 ir::ValueId add_optional(GraphBuilder& builder, ir::ValueId a, ir::ValueId b);
 
 // --- attention ---
-// Operands of a standard Attention; heads of K and V are first or last as those of Q are.
+// The operands of a standard Attention; the axis of the heads is the same in K and V as in Q.
 struct AttentionCall {
   ir::ValueId query, key, value;
   ir::ValueId mask = {}, past_key = {}, past_value = {};

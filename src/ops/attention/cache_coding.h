@@ -5,7 +5,7 @@
 
 namespace tessera::ops {
 
-// code = round(value / scale), within the range of `bits` and sign; 4-bit codes are stored with 8 added, two a byte,
+// code = round(value / scale), within the range of `bits` and sign; 4-bit codes are stored with 8 added, two per byte,
 // the first in the low half.
 struct CacheCoding {
   std::int64_t bits = 8;    // 8: i8; 4: u8 with half as many elements in the last dimension

@@ -72,7 +72,7 @@ DType cache_type(const InferContext& context) {
   return type;
 }
 
-// One number, or one a channel.
+// Checks that key and value scales have one element, or one per channel.
 void check_scales(const InferContext& context, std::int64_t kv_heads, const Dim& size) {
   const Dim wanted = context.text("k_quant_type") == "PER_CHANNEL" ? Dim(kv_heads) * size : Dim(1);
   for (const std::size_t i : {kKeyScale, kValueScale}) {
@@ -226,7 +226,7 @@ class Decomposition {
     return reshaped(builder_, builder_.add("RMSNormalization", {apart, weight}, epsilon), shape);
   }
 
-  // [batch, queries]. Of a prompt only the first given position counts; the others follow it.
+  // [batch, queries]. For a prompt only the first given position counts; the others follow it.
   ValueId position_ids() {
     const std::int64_t count = base::checked_multiply(sizes_.batch, sizes_.queries);
     if (!input(kPositionIds).valid() || count == 0) return cache_.query_positions();
@@ -295,7 +295,7 @@ class Decomposition {
     call.mask = builder_.add("Concat", {scores, last}, {{"axis", std::int64_t{3}}});
   }
 
-  // What qk_output asks for, of all positions; 0 where nothing is seen.
+  // The output qk_output over all positions; 0 where a position is not visible.
   ValueId shown(ValueId scores) {
     const ValueId all = sliced(builder_, scores, 3, 0, cache_.length());
     const ValueId seen = builder_.add("Where", {visible_, all, builder_.scalar(0, type_)});

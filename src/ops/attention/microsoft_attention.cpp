@@ -148,7 +148,7 @@ std::vector<ValueId> attend(GraphBuilder& builder, const AttributeReader& reader
   call.wants_present = reader.node().outputs.size() > 1 && reader.node().outputs[1].valid();
   const ValueId mask = input(places.mask), bias = quantised ? ValueId{} : input(kAttentionBias);
   if (mask.valid()) {
-    // What a shared buffer holds is known at run time only: the mask says how much that is.
+    // The number of positions in a shared buffer is known at run time only; the mask's shape gives it.
     const Shape& given = shapes[places.mask];
     const std::int64_t total = shares && given.size() > 1 ? given.back() : past_length + x[1];
     require(!shares || given.size() == 2 || given.size() == 3, ErrorKind::unsupported,
@@ -231,8 +231,8 @@ const OpDef microsoft_attention{
     .decompose = decompose,
 };
 
-// The same with a quantised projection: ((input - its zero point) (weight - its zero point)) input_scale weight_scale +
-// bias. Scale and zero point of the weight are one number, or one a column.
+// Attention with a quantised projection: ((input - its zero point) (weight - its zero point)) input_scale weight_scale
+// + bias. Scale and zero point of the weight have one element, or one per column.
 const OpDef q_attention{
     .name = "com.microsoft::QAttention",
     .since = 1,

@@ -215,7 +215,7 @@ class Decomposition {
 
   std::vector<ValueId> run() {
     AttentionResult result = shares_ ? over_shared_buffer() : over_concatenated();
-    // What causality leaves out scores the lowest number, not -infinity.
+    // Scores that causality masks out are the lowest finite number, not -infinity.
     if (result.scores.valid() && causal_ && builder_.dtype(result.scores) == DType::f32) {
       result.scores = builder_.add("Max", {result.scores, builder_.scalar(std::numeric_limits<float>::lowest())});
     }
@@ -337,7 +337,7 @@ const OpDef multi_head_attention{
     .decompose = decompose,
 };
 
-// The same for one new position a row. The beam width follows from cache_indirection.
+// MultiHeadAttention for one new position per row. The beam width follows from cache_indirection.
 const OpDef decoder_masked_multi_head_attention{
     .name = "com.microsoft::DecoderMaskedMultiHeadAttention",
     .since = 1,

@@ -8,7 +8,7 @@ namespace {
 using ir::ValueId;
 
 // The cache as each row of the batch sees it: [b, h, t, e] = cache[group of b * beams + beam_of_position[b, t], h, t,
-// e]. What is said of positions that are not held is not looked at.
+// e]. Entries of beam_of_position for positions that are not held are ignored.
 ValueId follow_beams(GraphBuilder& builder, ValueId cache, ValueId beam_of_position, ValueId held) {
   const Shape shape = *builder.type(cache).shape(), beams = *builder.type(beam_of_position).shape();
   const std::int64_t heads = shape[1], length = shape[2], size = shape[3];

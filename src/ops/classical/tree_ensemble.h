@@ -18,12 +18,12 @@ enum class PostTransform : std::uint8_t { none, softmax, logistic, softmax_zero,
 // From "NONE", "SOFTMAX" …; throws Error(invalid_model).
 PostTransform post_transform_named(const std::string& name);
 
-// All three operators in one form, checked: every index is in range, and every walk from a root ends.
+// The common, checked form of all three operators: every index is in range, and every walk from a root ends.
 struct Forest {
   // A child >= 0 is a node, a negative one leaf number -1 - child.
   struct Node {
     Comparison comparison = Comparison::less_equal;
-    bool missing_is_true = false;  // where NaN goes
+    bool missing_is_true = false;  // the branch that NaN takes
     std::int64_t feature = 0;
     double split = 0;
     std::size_t first_member = 0, last_member = 0;  // of members, for Comparison::member
@@ -42,9 +42,9 @@ struct Forest {
   std::vector<Vote> votes;
   std::vector<std::int64_t> roots;  // children, as in Node
   std::vector<double> members;
-  std::vector<double> base_values;  // empty, or one a target
+  std::vector<double> base_values;  // empty, or one per target
   std::int64_t targets = 1;
-  std::int64_t features = 0;  // columns of the input that nodes look at, at most
+  std::int64_t features = 0;  // number of input columns that nodes read, at most
   Aggregation aggregation = Aggregation::sum;
   PostTransform post_transform = PostTransform::none;
 };

@@ -1,4 +1,4 @@
-// Conv, and what the other convolutions share with it.
+// Conv, and functions that the other convolutions share with it.
 #pragma once
 
 #include "ops/core/op.h"
@@ -10,20 +10,20 @@ extern const OpDef conv;
 // group, kernel_shape, strides, dilations, pads and, where the operator has it, auto_pad.
 std::vector<AttributeSpec> convolution_attributes(bool with_auto_pad = true);
 
-// Which inputs of a node are data [N, C, spatial...], weights [M, C/group, kernel...] and bias [M].
+// The inputs of a node that are data [N, C, spatial...], weights [M, C/group, kernel...] and bias [M].
 struct ConvolutionInputs {
   std::size_t data = 0;
   std::size_t weights = 1;
   std::size_t bias = 2;
 };
-// Checks the operands against each other; gives [N, M, spatial...] for data of these dimensions (null: not known), or
-// nothing while no rank is known.
+// Checks the operands against each other; returns [N, M, spatial...] for data of these dimensions (null: not known), or
+// nothing while neither rank is known.
 std::optional<ir::Dims> convolved_dims(const InferContext& context, const ir::Dims* data,
                                        ConvolutionInputs inputs = {});
-// The same for data at its input, as output 0 of `dtype`.
+// Infers output 0, of type `dtype`, from the node's inputs.
 void infer_convolution(InferContext& context, ConvolutionInputs inputs, DType dtype);
 
-// 2 for every weight that meets an output element.
+// Two operations for every weight that meets an output element.
 template <std::size_t weights>
 double convolution_operations(const NodeView& view) {
   const Shape& shape = view.input(weights).shape;

@@ -1,5 +1,5 @@
-// Convolutions with the channels last that follow each other, as one node, so that a device may compute a few lines of
-// each at a time. Not ONNX: passes/fuse/chain_convolutions.cpp makes it, and it decomposes into the convolutions again.
+// A sequence of convolutions with the channels last as one node, so that a device can compute a few rows of each at a
+// time. Not ONNX: passes/fuse/chain_convolutions.cpp makes it, and it decomposes into the convolutions.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ extern const OpDef conv_chain;  // "tessera::ConvChain"
 
 inline constexpr std::size_t kMostConvStages = 16;
 
-// A tessera::ChannelsLastConv of pictures. Values of a chain are numbered: first the node's inputs, then the result of
-// each stage. The last stage's is the node's output.
+// A tessera::ChannelsLastConv of images. The values of a chain are numbered: first the node's inputs, then the result
+// of each stage. The result of the last stage is the node's output.
 struct ConvStage {
   static constexpr std::size_t kOperands = 4;
   std::array<std::int64_t, kOperands> operands{-1, -1, -1,
@@ -29,14 +29,14 @@ struct ConvStage {
   std::int64_t output_dtype = 0;  // the result's type; 0: that of the weights
 };
 
-// What a node holds; only for nodes that passed inference.
+// The stages of a node that passed inference.
 std::vector<ConvStage> conv_stages(const AttributeReader& reader);
 ir::Attributes conv_chain_attributes(const std::vector<ConvStage>& stages);
-// The stage that such a node alone would be, its operands numbered as its inputs. The node's types must be concrete, of
-// rank 4.
+// A single convolution node as a stage, its operands numbered as its inputs. The node's types must be concrete, of rank
+// 4.
 ConvStage conv_stage_of(const ir::Graph& graph, const ir::Node& node);
 
-// The stages of a node with concrete types as the convolutions that they stand for.
+// The stages of a node with concrete types, each as a convolution node of its own.
 class ConvStageViews {
  public:
   explicit ConvStageViews(const NodeView& chain);

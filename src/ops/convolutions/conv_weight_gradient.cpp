@@ -164,9 +164,9 @@ const OpDef conv_weight_gradient{
     .decompose = decompose,
 };
 
-// The same gradient where X [N, spatial…, C] and G [N, spatial…, M] have the channels last; W is as above. With
-// "precision" = "bf16" both are rounded to bfloat16 before they are multiplied, sums are float32, and W is float32 or,
-// as "output_dtype" says, rounded as well.
+// ConvWeightGradient where X [N, spatial…, C] and G [N, spatial…, M] have the channels last; W is as above. With
+// "precision" = "bf16" X and G are rounded to bfloat16 before they are multiplied, sums are float32, and W is float32,
+// or rounded too if "output_dtype" says so.
 const OpDef channels_last_conv_weight_gradient{
     .name = "tessera::ChannelsLastConvWeightGradient",
     .product = weight_gradient_product<true>,

@@ -103,7 +103,7 @@ std::vector<AttributeSpec> window_attributes() {
   return specs;
 }
 
-// Of each window's samples, of 2^axes elements each.
+// Operations to interpolate all samples of all windows, each from 2^axes elements.
 template <std::size_t windows>
 double operations_of_samples(const NodeView& view) {
   const Shape& x = view.input(0).shape;

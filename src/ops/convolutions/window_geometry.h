@@ -1,6 +1,6 @@
-// Sliding windows of convolutions and pooling: from a node's attributes and its operands' shapes to the geometry of
-// every spatial axis. One place for padding modes, rounding and checks, used by inference and by kernels of every
-// device. Formulas: ONNX operator documentation of Conv, ConvTranspose and MaxPool (opset 22).
+// Sliding windows of convolutions and pooling: computes the geometry of every spatial axis from a node's attributes and
+// its operands' shapes. The only place for padding modes, rounding and checks; inference and the kernels of every
+// device use it. Formulas: ONNX operator documentation of Conv, ConvTranspose and MaxPool (opset 22).
 #pragma once
 
 #include <cstdint>
@@ -54,18 +54,19 @@ struct WindowAttributes {
 // pooling); it must agree with kernel_shape. Throws Error(invalid_model).
 WindowAttributes read_window_attributes(const AttributeReader& reader, std::span<const std::int64_t> weight_kernel);
 
-// Geometry of one axis of a (not transposed) window over `input` positions. A window of pooling that is larger than the
-// padded input gives what the formula gives where it divides integers, as ONNX's shape inference and onnxruntime do:
-// one result of the positions that are there while less than a stride is missing, none while less than two are. Throws
-// Error(invalid_model) when the window is larger than that, Error(over_budget) on overflow.
+// The geometry of one axis of a (not transposed) window over `input` positions. A pooling window larger than the padded
+// input follows the formula with truncating integer division, as in ONNX's shape inference and onnxruntime: one output
+// from the positions present if less than one stride is missing, none if less than two strides are. Throws
+// Error(invalid_model) when the window is larger still, Error(over_budget) on overflow.
 WindowAxis resolve_window_axis(const WindowAttributes& attributes, std::size_t axis, std::int64_t input);
 
-// The output size of an axis whose input may be symbolic; keeps the name where the window preserves the size.
+// The output size of an axis whose input may be symbolic; the symbol's name is kept where the window preserves the
+// size.
 ir::Dim window_output_dim(const WindowAttributes& attributes, std::size_t axis, const ir::Dim& input);
 
 // Geometry of all spatial axes of Conv, ConvInteger, QLinearConv, DeformConv (weights [M, C/group, kernel...]).
 std::vector<WindowAxis> convolution_geometry(const AttributeReader& reader, const Shape& input, const Shape& weights);
-// Of AveragePool, MaxPool, LpPool.
+// The geometry of all spatial axes of AveragePool, MaxPool and LpPool.
 std::vector<WindowAxis> pooling_geometry(const AttributeReader& reader, const Shape& input);
 
 // The size that unpooling gives an axis of `input` pooled elements: (input - 1) * stride + kernel - pads. Throws
@@ -75,7 +76,7 @@ std::int64_t unpooled_size(const WindowAttributes& attributes, std::size_t axis,
 // Geometry of one axis of ConvTranspose with attributes output_shape and output_padding.
 WindowAxis resolve_transposed_axis(const AttributeReader& reader, const WindowAttributes& attributes, std::size_t axis,
                                    std::int64_t input);
-// Of all spatial axes of ConvTranspose (weights [C, M/group, kernel...]).
+// The geometry of all spatial axes of ConvTranspose (weights [C, M/group, kernel...]).
 std::vector<WindowAxis> transposed_geometry(const AttributeReader& reader, const Shape& input, const Shape& weights);
 
 // The group attribute, checked against channels of input and weights: group >= 1, group divides `outputs` and

@@ -59,7 +59,7 @@ void infer_if(InferContext& context) {
   set_outputs(context, *types, "each branch");
 }
 
-// What is sure of a value whose shape may change: its kind and element type.
+// The part of a value's type that does not depend on its shape: its kind and element type.
 ir::ValueType without_shape(const ir::ValueType& type) {
   if (type.is_tensor()) return ir::ValueType::tensor(type.dtype);
   if (!type.element || type.kind == Kind::map) return type;
@@ -126,7 +126,7 @@ void infer_loop(InferContext& context) {
   const std::vector<ir::ValueType> results = join_iterations(context, before, carried, {}, 1);
   std::vector<ir::ValueType> outputs;
   for (std::size_t i = 0; i < carried.size(); ++i) {
-    // What starts as an optional may end as its element.
+    // A carried value that starts as an optional may end as the optional's element type.
     outputs.push_back(carried[i].kind == results[i + 1].kind ? carried[i] : results[i + 1]);
   }
   for (std::size_t i = 1 + carried.size(); i < results.size(); ++i) {

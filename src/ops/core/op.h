@@ -257,8 +257,8 @@ class Traits {
 struct OpDef {
   std::string_view name;  // as ir::Node::op
   int since = 1;          // opset of the canonical form (the last version change that Tessera follows)
-  // Of operators that matrix units compute: the sizes of the matrix product that a node is. Nothing where it is none,
-  // or several of unlike sizes. See ops/core/product.h.
+  // The sizes of the matrix product that a node is, for operators that matrix units compute. Nothing where a node is
+  // not a product, or several of different sizes. Null: no products. See ops/core/product.h.
   std::optional<Product> (*product)(const ir::Graph&, const NodeView&) = nullptr;
   std::vector<Parameter> inputs;
   std::vector<Parameter> outputs;

@@ -20,7 +20,7 @@ void infer_gelu(InferContext& context) {
   infer_same_as_input(context);
 }
 
-// Of x Φ(x), Φ the distribution of the normal law or its approximation by tanh: Φ(x) + x Φ'(x).
+// The derivative of x Φ(x): Φ(x) + x Φ'(x), where Φ is the normal distribution function or its approximation by tanh.
 void gelu_gradient(GradientContext& c) {
   const Term x = c.input(0);
   if (c.text("approximate") == "none") {

@@ -78,7 +78,7 @@ const OpDef cast_like{
     .gradient = cast_gradient,
 };
 
-// The same bits read as another type of the same width.
+// Reinterprets the bits of elements as another type of the same width.
 const OpDef bit_cast{
     .name = "BitCast",
     .since = 26,

@@ -149,7 +149,7 @@ constexpr TypeSet kWhereTypes = types::numbers | types::boolean | types::text | 
 const OpDef add = binary("Add", 14, types::numbers, add_gradient, {Trait::commutative});
 const OpDef sub = binary("Sub", 14, types::numbers, sub_gradient);
 const OpDef mul = binary("Mul", 14, types::numbers, mul_gradient, {Trait::commutative});
-// Of integers: truncated towards zero; a divisor of zero is an Error(failed) of the run.
+// Division of integers truncates towards zero; a divisor of zero is an Error(failed) of the run.
 const OpDef div = binary("Div", 14, types::numbers, div_gradient);
 const OpDef bitwise_and = binary("BitwiseAnd", 18, types::integers, nullptr, {Trait::commutative});
 const OpDef bitwise_or = binary("BitwiseOr", 18, types::integers, nullptr, {Trait::commutative});

@@ -202,7 +202,7 @@ std::vector<ElementWiseStep> sum_steps(const ir::Graph& graph, const ir::Node& n
   return {*a, *b, {find_element_wise_form("Add"), {inputs, inputs + 1, -1}, {}}, *y};
 }
 
-// Of elements that become real numbers or bools.
+// The step of a Cast to real numbers or bools, or nothing if a program cannot hold it.
 std::optional<ElementWiseStep> cast_step(DType from, DType to) {
   if (from == DType::f32 && to == DType::boolean)
     return ElementWiseStep{find_element_wise_form("ToBool"), {0, -1, -1}, {}};

@@ -9,7 +9,7 @@
 
 namespace tessera::ops {
 
-// Length: one table, a line an operator.
+// Length: one table with a line per operator.
 std::span<const OpDef* const> element_wise_ops() {
   static constexpr const OpDef* table[] = {
       // element_wise_program

@@ -55,7 +55,7 @@ double bytes_read(const NodeView& view) {
   return static_cast<double>(view.output(0).bytes()) + static_cast<double>(view.input(1).bytes());
 }
 
-// What was gathered from one place adds up there.
+// The gradient of an element of the data is the sum over all places where it was gathered.
 void gather_gradient(GradientContext& c) {
   const Term data = c.input(0), indices = c.input(1).cast(DType::i64);
   const std::int64_t axis = normalise_axis(c.integer("axis"), data.rank());

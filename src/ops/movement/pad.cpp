@@ -62,7 +62,7 @@ void repeated_pad_gradient(GradientContext& c) {
   c.set(0, g.of_shape(x));
 }
 
-// What was added is cut off again, and what was cut off is zero.
+// Removes the padding from the gradient; elements that negative padding removed have a zero gradient.
 void pad_gradient(GradientContext& c) {
   if (pad_mode(c) != PadMode::constant) return repeated_pad_gradient(c);
   const std::vector<ir::ValueId> inputs{
@@ -111,7 +111,7 @@ PadAmounts pad_amounts(std::span<const std::int64_t> pads, std::optional<std::ve
 ir::Dim padded_dim(const ir::Dim& dim, std::int64_t begin, std::int64_t end) {
   if (begin == 0 && end == 0) return dim;
   if (!dim.is_known()) return {};
-  // What is removed must be there before anything is added on the other side.
+  // Elements that negative padding removes must exist before padding is added at the other end.
   const std::int64_t removed = base::checked_add(std::min<std::int64_t>(begin, 0), std::min<std::int64_t>(end, 0));
   require(base::checked_add(dim.value(), removed) >= 0, ErrorKind::invalid_model,
           "pads {} and {} remove more than a dimension of {}", begin, end, dim.value());

@@ -13,7 +13,7 @@ namespace {
 // An end that means "to the end" of any dimension there may be.
 constexpr std::int64_t kUnbounded = std::numeric_limits<std::int32_t>::max();
 
-// Of an axis whose size need not be known.
+// Whether the slice takes all of axis i, whatever its size.
 bool takes_whole_axis(const SliceRequest& request, std::size_t i) {
   return request.starts[i] == 0 && request.ends[i] >= kUnbounded && request.steps[i] == 1;
 }

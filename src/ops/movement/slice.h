@@ -7,7 +7,7 @@ namespace tessera::ops {
 
 extern const OpDef slice;
 
-// What Slice takes along one axis: `count` elements from `start`, `step` apart.
+// The part that Slice takes along one axis: `count` elements from `start`, `step` apart.
 struct SliceRange {
   std::int64_t start = 0, step = 1, count = 0;
 };
@@ -22,10 +22,10 @@ SliceRequest slice_request(std::vector<std::int64_t> starts, std::vector<std::in
                            std::optional<std::vector<std::int64_t>> axes,
                            std::optional<std::vector<std::int64_t>> steps, std::int64_t rank);
 
-// What a Slice with constant bounds asks of its data; nothing where they are computed, or the rank is unknown.
+// The request of a Slice with constant bounds; nothing where bounds are computed, or the rank is unknown.
 std::optional<SliceRequest> slice_request_of(const ir::Graph& graph, const ir::Node& slice);
 
-// Whether that is all of data with these dimensions, known or not.
+// Whether the request takes all of data with these dimensions, known or not.
 bool takes_all(const SliceRequest& request, const ir::Dims& dims);
 
 }  // namespace tessera::ops

@@ -11,16 +11,16 @@ namespace tessera::ops {
 
 extern const OpDef einsum;
 
-// An equation taken apart. Indices are letters; '.' stands for the dimensions of an ellipsis.
+// A parsed equation. Indices are letters; '.' stands for the dimensions of an ellipsis.
 struct EinsumEquation {
-  std::vector<std::string> inputs;  // one a term
+  std::vector<std::string> inputs;  // one per term
   std::string output;  // explicit, or made by the rule: ellipsis first, then letters that appear once, sorted
 };
 
 // Throws Error(invalid_model) for anything that is not an equation over `terms` operands.
 EinsumEquation parse_einsum(std::string_view text, std::size_t terms);
 
-// Dimensions of an equation over operands of these shapes.
+// The sizes of the indices of an equation over operands of these shapes.
 struct EinsumSizes {
   std::array<std::int64_t, 128> letter{};  // -1: not used
   std::vector<std::int64_t> ellipsis;      // broadcast over all operands, aligned at the last

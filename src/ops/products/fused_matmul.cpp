@@ -115,8 +115,9 @@ const OpDef fused_matmul{
     .decompose = decompose_fused_matmul,
 };
 
-// Y = A' · B', the last two axes of an operand swapped. What com.microsoft's operator brings is taken apart, so that
-// passes find attention around it; this is for devices that read operands as they lie.
+// Y = A' · B', where A' and B' are A and B with the last two axes optionally swapped. Nodes of com.microsoft's operator
+// are decomposed so that passes can recognise attention around them; this one is for devices that can read operands in
+// their given layout.
 const OpDef transposed_matmul{
     .name = "tessera::TransposedMatMul",
     .product = fused_matmul_product,

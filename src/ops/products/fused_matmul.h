@@ -1,5 +1,4 @@
-// Matrix products with what fusion adds to them: transposition, a factor, an activation. Of domain com.microsoft, and
-// one of ours.
+// Matrix products fused with transposition, a factor or an activation: operators of com.microsoft, and one of Tessera.
 #pragma once
 
 #include "ops/core/op.h"

@@ -94,8 +94,8 @@ bool may_be_sparse(const Tensor& weights) {
 }
 
 // Y = activation(X W + B + Z) with X [..., inputs], W [inputs, outputs] (transposed where transB says so), B [outputs],
-// Z of Y's shape. X's axes from `axis` on together are the inputs. Rounded as ops/products/rounded_product.h says. What
-// dense_weights says, that may_be_sparse() is false of W, changes no result.
+// and Z of Y's shape. The axes of X from `axis` on together are the inputs. Rounded as ops/products/rounded_product.h
+// says. The attribute dense_weights states that may_be_sparse() is false for W; it changes no result.
 const OpDef linear{
     .name = "tessera::Linear",
     .product = linear_product,

@@ -25,7 +25,8 @@ void infer_matmul(InferContext& context) {
 
 enum class Line { row, column };
 
-// A scale or zero point of a matrix, or of a batch of them: one value, one a line, or one a line of each matrix.
+// Checks a scale or zero point of a matrix or of a batch of matrices: it has one element, one per row or column, or one
+// per row or column of each matrix.
 void check_by_line(const InferContext& context, std::size_t input, const std::optional<ir::Dims>& operand, Line line) {
   if (!context.has_input(input) || context.dims(input) == nullptr || !operand) return;
   ir::Dims lines = *operand;

@@ -154,7 +154,7 @@ OpDef layer(std::string_view name, decltype(OpDef::product) product, std::vector
 const OpDef quantised_conv = layer("tessera::QuantisedConv", convolution_product<1>, convolution_attributes(),
                                    infer_conv, convolution_operations<1>, decompose_conv);
 
-// The same for the product: X [..., inputs], W [inputs, outputs] with one scale or `outputs`, B [outputs].
+// The corresponding matrix product: X [..., inputs], W [inputs, outputs] with one scale or `outputs`, B [outputs].
 const OpDef quantised_linear =
     layer("tessera::QuantisedLinear", linear_product, {}, infer_linear, linear_operations, decompose_linear);
 

@@ -133,7 +133,7 @@ class Layer {
                              {{"axis", std::int64_t{-1}}, {"num_outputs", parts}});
   }
 
-  // What input i holds for direction d: a view of a constant.
+  // The part of input i for direction d: a view of a constant.
   ValueId part(std::size_t i, std::size_t d) {
     const Tensor* whole = builder_.graph().constant(inputs_[i]);
     if (whole == nullptr || !whole->has_data())

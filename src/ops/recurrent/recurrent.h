@@ -33,32 +33,33 @@ struct GateActivation {
   friend bool operator==(const GateActivation&, const GateActivation&) = default;
 };
 
-// A node's attributes with defaults filled in, checked.
+// The attributes of a node, checked, with defaults filled in.
 struct RecurrentPlan {
   std::size_t directions = 1;
-  bool first_is_reverse = false;                        // with one direction; of two, the second is
+  bool first_is_reverse = false;                        // for one direction; of two directions the second is
   bool batch_first = false;                             // layout 1
   float clip = std::numeric_limits<float>::infinity();  // bounds the inputs of activations
-  // Of direction d: entries [d * n, (d + 1) * n) with n = 1 (RNN: f), 2 (GRU: f, g) or 3 (LSTM: f, g, h).
+  // Direction d has the entries [d * n, (d + 1) * n) with n = 1 (RNN: f), 2 (GRU: f, g) or 3 (LSTM: f, g, h).
   std::vector<GateActivation> activations;
 
   bool reverse(std::size_t direction) const { return directions == 2 ? direction == 1 : first_is_reverse; }
 };
 
-// Works for any operator with the attributes of RNN, with or without layout; `default_activations` are those of one
+// Reads any operator with the attributes of RNN, with or without layout; `default_activations` are those of one
 // direction. Throws Error(invalid_model).
 RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const GateActivationKind> default_activations);
-// The same for any kind of RNN, GRU and LSTM, by the operator's name.
+// Reads any RNN, GRU or LSTM; the operator's name decides the defaults.
 RecurrentPlan read_recurrent(const AttributeReader& reader);
 
-// What operators on the same operands share: signatures, inference of Y, Y_h and Y_c, and the forward direction's cost.
-std::vector<Parameter> gru_inputs();  // of RNN as well
+// Shared by operators on the same operands: signatures, inference of Y, Y_h and Y_c, and the cost of the forward
+// direction.
+std::vector<Parameter> gru_inputs();  // for RNN as well
 std::vector<Parameter> lstm_inputs();
 std::vector<AttributeSpec> rnn_attributes();
 std::vector<AttributeSpec> gru_attributes();
 std::vector<AttributeSpec> lstm_attributes();
-// Of Y, of Y_h and Y_c, and of what is kept of each step: [directions, length, batch, hidden] times the number of
-// values.
+// Dimensions of Y, of Y_h and Y_c, and of the values kept for each step: [directions, length, batch, hidden] times the
+// number of values.
 struct RecurrentShapes {
   ir::Dims y, state, step;
 };

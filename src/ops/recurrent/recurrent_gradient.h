@@ -12,18 +12,18 @@ extern const OpDef rnn_gradient;
 extern const OpDef gru_gradient;
 extern const OpDef lstm_gradient;
 
-// Values of `hidden` elements each that a step keeps in output `gates`: 5 of LSTMWithGates, 4 of GRUWithGates, 0 of
-// others. The first ones are the gates in the order of W's rows, after their activations. Behind them come, of an LSTM,
-// the cell state, and of a GRU what R of the hidden gate gives (its bias included) with linear_before_reset, and what
-// it takes (r ⊙ H') without.
+// The number of values, of `hidden` elements each, that a step keeps in output `gates`: 5 for LSTMWithGates, 4 for
+// GRUWithGates, else 0. The first ones are the gates in the order of W's rows, after their activations. They are
+// followed, for an LSTM, by the cell state, and for a GRU by the product of R of the hidden gate (its bias included)
+// with linear_before_reset, or by the operand of that product (r ⊙ H') without.
 std::int64_t kept_gates(const OpDef& op);
 
-// Of RNN, GRU, LSTM and the two above: gives the forward node the outputs that its gradient reads and builds the
-// gradient. Throws Error(unsupported) for activations other than the default (an RNN may have Relu), clip and
-// input_forget.
+// The gradient of RNN, GRU, LSTM and the two operators above: gives the forward node the outputs that its gradient
+// reads and builds the gradient. Throws Error(unsupported) for activations other than the default (an RNN may have
+// Relu), clip and input_forget.
 void recurrent_gradient(GradientContext& context);
 
-// Where the gradient operators have their inputs: behind the operands of the layer, which stand at their places. Absent
+// The places of the operands that the gradient operators have after those of the layer, which keep their places. Absent
 // gradients are zero.
 struct RecurrentGradientInputs {
   std::size_t operands;   // of the layer: X, W, R, B, sequence_lens, initial_h and of an LSTM initial_c and P

@@ -16,7 +16,7 @@ void infer(InferContext& context) {
   infer_same_as_input(context);
 }
 
-// The same sum from the other end.
+// The cumulative sum in the opposite direction.
 Term sum_back(GradientContext& c, Term term) {
   return term.combine("CumSum", {c.input(1)},
                       {{"exclusive", c.integer("exclusive")}, {"reverse", std::int64_t{c.integer("reverse") == 0}}});
@@ -26,9 +26,9 @@ void cum_sum_gradient(GradientContext& c) {
   c.set(0, sum_back(c, c.gradient()));
 }
 
-// With respect to x_k it is the sum of g_i y_i / x_k over the products that hold x_k. Of a line with zeros, products
-// behind the first one are zero; with respect to that one they are products of the others, `without`. An element behind
-// it changes nothing.
+// The gradient with respect to x_k is the sum of g_i y_i / x_k over the products y_i that contain x_k. In a line with
+// zeros, all products from the first zero on are zero; the gradient with respect to that element takes the products of
+// the other elements, `without`. Elements after it have a zero gradient.
 void cum_prod_gradient(GradientContext& c) {
   const Term x = c.input(0), g = c.gradient(), zero = x.equals(x.number(0)), one = x.number(1);
   const Term zeros = zero.cast(x.dtype()).combine("CumSum", {c.input(1)}, {{"reverse", c.integer("reverse")}});

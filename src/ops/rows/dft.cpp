@@ -47,9 +47,9 @@ Term resized(GradientContext& c, Term x, std::int64_t axis, Term size) {
   return {c.builder(), c.builder().add("Pad", {x.id(), pads.id(), {}, x.integers({axis}).id()})};
 }
 
-// The transpose of the real and imaginary parts' map. Of Y = F x that is the conjugate transpose F^H = L F^-1, of
-// Y = F^-1 x it is F / L, each cut or filled up to the length of the input. Bins that a onesided transform leaves out
-// have zero gradient.
+// The transpose of the linear map of real and imaginary parts. For Y = F x it is the conjugate transpose F^H = L F^-1,
+// for Y = F^-1 x it is F / L, each cut or zero-padded to the length of the input. Bins that a onesided transform leaves
+// out have zero gradient.
 void dft_gradient(GradientContext& c) {
   const Term x = c.input(0), g = c.gradient();
   const std::int64_t rank = x.rank();
@@ -74,7 +74,7 @@ void dft_gradient(GradientContext& c) {
     turned = turned * own.choose(g.number(1), g.number(2)).unsqueeze(behind);
   }
   turned = resized(c, turned, axis, x.size_of(axis));
-  // Of real input the real part.
+  // The gradient of a real input is the real part.
   c.set(0, turned.combine("Slice", {x.integers({0}), x.size_of(rank - 1), x.integers({rank - 1})}).of_shape(x));
 }
 

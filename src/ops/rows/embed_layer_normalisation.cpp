@@ -13,7 +13,7 @@ using ir::Dims;
 using ir::ValueId;
 
 enum Input : std::size_t { kIds, kSegmentIds, kWords, kPositions, kSegments, kGamma, kBeta, kMask, kPositionIds };
-// Of the quantised operator: scales from here on, in the order of the tables, then zero points.
+// In the quantised operator: first the scales, in the order of the tables, then the zero points.
 constexpr std::size_t kFirstScale = 8, kFirstZeroPoint = 13;
 
 // Type of the embeddings, and the shape checks that both operators share.
@@ -144,7 +144,7 @@ const OpDef embed_layer_normalization{
     .traits = {Trait::normalises},
 };
 
-// The same with quantised tables: (value - zero point) * scale.
+// EmbedLayerNormalization with quantised tables: (value - zero point) * scale.
 const OpDef q_embed_layer_normalization{
     .name = "com.microsoft::QEmbedLayerNormalization",
     .since = 1,

@@ -172,7 +172,7 @@ void set_channel_gradients(GradientContext& c, Term hat, Term g) {
   if (c.wants(2)) c.set(2, g.sum(others, false).cast(c.input(2).dtype()));
 }
 
-// Of group and instance normalisation.
+// The gradient of group and instance normalisation.
 void group_gradient(GradientContext& c) {
   const DType own = c.input(0).dtype(), type = wide(own);
   const Term x = c.input(0).cast(type), g = c.gradient().cast(type),

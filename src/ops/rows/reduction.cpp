@@ -12,7 +12,7 @@ namespace {
 constexpr TypeSet kReduceTypes = types::floats | TypeSet{DType::i32, DType::i64, DType::u32, DType::u64};
 constexpr TypeSet kExtremeTypes = kReduceTypes | TypeSet{DType::i8, DType::u8, DType::boolean};
 
-// What is certain when the axes themselves are not known: the rank, if their count tells it.
+// Infers what is certain while the axes are not known: the rank, if their number tells it.
 void infer_unknown_axes(InferContext& context, const ir::Dims& dims, bool keepdims) {
   const std::int64_t rank = static_cast<std::int64_t>(dims.size());
   const std::optional<std::int64_t> count = known_length(context, 1);

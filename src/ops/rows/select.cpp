@@ -76,7 +76,7 @@ double operations_top_k(const NodeView& view) {
   return elements * std::max(1.0, std::log2(std::min(elements, k) + 1));
 }
 
-// What was left out gets nothing.
+// Elements that were left out have a zero gradient.
 void compress_gradient(GradientContext& c) {
   const Term x = c.input(0);
   const Term taken = c.input(1).apply("NonZero").combine("Reshape", {x.integers({-1})});

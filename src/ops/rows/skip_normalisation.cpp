@@ -100,7 +100,7 @@ const OpDef skip_layer_normalization{
     .traits = {Trait::normalises},
 };
 
-// The same with RMSNormalization; its mean is 0.
+// SkipLayerNormalization with RMSNormalization; its mean is 0.
 const OpDef skip_simplified_layer_normalization{
     .name = "com.microsoft::SkipSimplifiedLayerNormalization",
     .since = 1,

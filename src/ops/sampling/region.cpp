@@ -40,7 +40,7 @@ void infer_roi_align_gradient(InferContext& context) {
   context.set_output(0, context.input(0));
 }
 
-// Of X alone: regions are taken as they are, as detectors are trained.
+// The gradient with respect to X only: regions are constant, as in the training of detectors.
 void gradient_of_roi_align(GradientContext& c) {
   c.set(0,
         c.input(0).combine("tessera::RoiAlignGradient", {c.input(1), c.input(2), c.gradient()}, c.node().attributes));
@@ -76,7 +76,7 @@ void infer_max_roi_pool_gradient(InferContext& context) {
   context.set_output(0, context.input(0));
 }
 
-// Of X alone, as that of RoiAlign.
+// The gradient with respect to X only, as for RoiAlign.
 void gradient_of_max_roi_pool(GradientContext& c) {
   c.set(0, c.input(0).combine("tessera::MaxRoiPoolGradient", {c.input(1), c.gradient()}, c.node().attributes));
 }

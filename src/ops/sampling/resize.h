@@ -19,19 +19,19 @@ struct ResizedAxis {
   double roi_start = 0, roi_end = 1;  // used by tf_crop_and_resize alone
 };
 
-// One entry an axis of the input. A dimension below 0 stands for one that is not known: its entry has size -1 unless a
-// size is given. Absent tensors are null. Throws Error(invalid_model) when inputs and attributes do not fit together,
+// One entry per axis of the input. A negative dimension is an unknown one: its entry has size -1 unless a size is
+// given. Absent tensors are null. Throws Error(invalid_model) when inputs and attributes do not fit together,
 // Error(over_budget) when a size has no 64-bit form.
 std::vector<ResizedAxis> resolve_resize(const AttributeReader& reader, const Shape& input, const Tensor* roi,
                                         const Tensor* scales, const Tensor* sizes);
 
-// Position `x` of the result along an axis in the coordinates of the input, which has `input` positions there; the
-// formulas are those of attribute coordinate_transformation_mode, with the unrounded width of the result as ONNX's
-// reference implementation has it.
+// The position `x` of the result along an axis in the coordinates of the input, which has `input` positions there; the
+// formulas are those of attribute coordinate_transformation_mode, with the unrounded width of the result as in ONNX's
+// reference implementation.
 double resize_source_position(const AttributeReader& reader, const ResizedAxis& axis, std::int64_t x,
                               std::int64_t input);
-// What one position of the result is made of along an axis: weights[i] of input position first + i, positions beyond
-// the ends meaning the end. `outside`: the extrapolation value instead.
+// The weights of one position of the result along an axis: weights[i] applies to input position first + i; positions
+// beyond the ends take the element at the end. `outside`: the result is the extrapolation value instead.
 struct ResizeTaps {
   bool outside = false;
   std::int64_t first = 0;

@@ -75,7 +75,7 @@ const OpDef negative_log_likelihood_loss{
     .gradient = [](GradientContext& c) { c.set(0, likelihood_gradient(c)); },
 };
 
-// The same on log softmax(scores) along axis 1.
+// NegativeLogLikelihoodLoss of log softmax(scores) along axis 1.
 const OpDef softmax_cross_entropy_loss{
     .name = "SoftmaxCrossEntropyLoss",
     .since = 13,

@@ -1,6 +1,6 @@
-// Convolutions that follow each other become one node that computes a few lines of each at a time, so that what lies
-// between them stays in the cache. What goes in has no use outside and is more than a core's caches hold; by the cost
-// model (cost/machine.h) it must take a good part of the time to write it and to read it again.
+// Fuses consecutive convolutions into one node that computes a few rows of each at a time, so that intermediate values
+// stay in the cache. An intermediate value must have no use outside and exceed a core's caches; by the cost model
+// (cost/machine.h), writing it and reading it again must take a good part of the time.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -36,7 +36,7 @@ class Chainer {
       groups_.push_back({{place, order[place]}});
     }
     std::vector<NodeId> links = worthwhile_links();
-    // What was in two groups may be in one later.
+    // Repeats, because one merge of groups can make another one possible.
     while (std::erase_if(links, [&](NodeId id) { return join(id); }) > 0) {
     }
     std::vector<std::pair<NodeId, ir::Node>> chains;

@@ -31,10 +31,11 @@ using Permutation = std::vector<std::int64_t>;
 
 // Copying keys into another order is little beside the scores of so many queries.
 constexpr std::int64_t kManyQueries = 32;
-// Of what stands between the product and softmax; models have five.
+// The most steps between the product and softmax; models have five.
 constexpr int kMostSteps = 16;
 
-// What a mask does to scores: it adds a value, or it is a condition by which a number takes their place.
+// The effect of a mask on scores: either it is added to them, or it is a condition that selects between scores and a
+// number.
 struct Mask {
   ValueId value;
   bool is_condition = false, keeps = true;  // `keeps`: scores stay where the condition is true, else where it is false
@@ -183,7 +184,7 @@ class AttentionFuser {
     return found;
   }
 
-  // Of what softmax gives, or zeros where that is no number.
+  // The operand of the softmax that gives these weights, possibly guarded by a Where that replaces NaN by zero.
   std::optional<SoftmaxOperand> softmax_operand(ValueId weights) const {
     const ir::Node* softmax = maker(weights, "Softmax");
     bool is_guarded = false;
@@ -202,7 +203,7 @@ class AttentionFuser {
     return SoftmaxOperand{softmax->inputs[0], is_guarded};
   }
 
-  // What a Dropout that trains makes of weights, or nothing.
+  // The operand and ratio of the training Dropout that gives the value, or nothing.
   std::optional<DroppedWeights> dropped(ValueId value) const {
     const ir::Node* node = maker(value, "Dropout");
     if (node == nullptr || node->inputs.size() < 3 || !node->inputs[2].valid()) return std::nullopt;

@@ -1,5 +1,6 @@
-// Chains and small graphs of element-wise operators become one node that reads its operands and writes its result once.
-// What is to go in has the result's shape and no use outside; dequantised bytes go into every node that reads them.
+// Fuses chains and small graphs of element-wise operators into one node that reads its operands and writes its result
+// once. A fused node must have the result's shape and no use outside; a DequantizeLinear is fused into every node that
+// reads it.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -25,7 +26,7 @@ class ElementWiseFuser {
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
     for (std::size_t i = 0; i < order.size(); ++i) place_[order[i]] = i;
-    // Backwards: the last of a chain takes all of it.
+    // Visits in reverse order, so that the last node of a chain takes all of it.
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
       if (!taken_.contains(*id)) fuse(*id);
     }
@@ -47,7 +48,7 @@ class ElementWiseFuser {
     return graph_.node(id).op.empty() ? Steps{} : ops::element_wise_steps(graph_, graph_.node(id));
   }
 
-  // What steps take from outside them.
+  // The operands of steps from outside of them.
   static std::vector<ValueId> operands(const ir::Node& node, const Steps& steps) {
     std::vector<ValueId> values;
     for (const ops::ElementWiseStep& step : steps) {

@@ -42,7 +42,7 @@ class EmbeddingFuser {
     return is_result(graph_, value) || uses_[static_cast<std::size_t>(value.index)].size() > 1;
   }
 
-  // What a sum is of; sums in it that others use are terms.
+  // Appends the terms of a nested sum; inner sums that others use count as terms.
   void add_terms(ValueId value, std::vector<ValueId>& terms) const {
     const ir::Node* add = producer_of(graph_, value, "Add");
     if (add == nullptr || terms.size() > 3) return terms.push_back(value);

@@ -1,6 +1,6 @@
-// What follows a convolution or a product with a matrix of weights becomes part of it and happens in its registers: a
-// sum with a bias, a sum with another tensor, an activation. What lays several axes of a product's data side by side
-// before it goes too. Only as far as the device has a kernel for the result.
+// Fuses the operators behind a convolution or a product with a matrix of weights into its epilogue: a bias, the sum
+// with another tensor, an activation. A reshape that merges axes of a product's data is fused too. A fusion takes place
+// only if the device has a kernel for the result.
 #include <algorithm>
 #include <optional>
 
@@ -19,7 +19,7 @@ using ir::ValueId;
 using At = ops::QuantisedLayerInputs;
 
 constexpr std::size_t kBias = 2;  // of X, W and B
-// The same of bytes (ops/quantised/quantised_layers.h): a real result takes a bias and an activation, a quantised one
+// The 8-bit layers (ops/quantised/quantised_layers.h): a real result takes a bias and an activation, a quantised one
 // the sum behind it.
 constexpr std::string_view kQuantisedConv = "tessera::QuantisedConv", kQuantisedLinear = "tessera::QuantisedLinear";
 bool is_quantised(const ir::Node& node) {
@@ -45,7 +45,7 @@ class EpilogueFuser {
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
-    // Backwards: of two results that are added, the later one takes the sum, when the other is there already.
+    // Visits in reverse order: the later of two producers fuses the Add, because its other operand is available there.
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
       if (const std::optional<ir::Node> start = fusible(graph_.node(*id))) fuse(*id, *start);
     }

@@ -11,7 +11,7 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-// Of the fused operators.
+// The output of the fused operators that is the sum.
 constexpr std::size_t kSum = 3;
 
 class SkipNormalisationFuser {

@@ -89,7 +89,7 @@ class ActivationRecogniser {
   }
 
   void recognise(NodeId id, const ir::Node& node) {
-    // What the operators' attributes hold is float32, and integers have none of them.
+    // The operators' attributes hold float32 numbers, and integer types have no such operators.
     const DType dtype = graph_.value(node.outputs[0]).type.dtype;
     if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return;
     tolerance_ = tolerance_of(dtype);

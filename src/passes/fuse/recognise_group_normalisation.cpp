@@ -27,7 +27,7 @@ class GroupNormalisationRecogniser {
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
-    // Backwards, so that scale and shift are seen before what they belong to.
+    // Visits in reverse order, so that scale and shift are found before the normalisation that they follow.
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
       inside_.clear();
       const ir::Node& node = graph_.node(*id);
@@ -87,7 +87,7 @@ class GroupNormalisationRecogniser {
       return std::nullopt;
     const bool fits = (*from)[0].surely_equals((*between)[0]) && (*from)[1].is_known() && (*between)[1].is_known() &&
                       (*between)[1].value() > 0 && (*from)[1].value() % (*between)[1].value() == 0;
-    // Of the dimensions that it has again one may be unknown: the others leave only one size for it.
+    // One of the restored dimensions may be unknown: the others determine its size.
     std::size_t sure = 0;
     for (std::size_t i = 0; i < from->size(); ++i) sure += (*from)[i].surely_equals((*to)[i]) ? 1 : 0;
     if (!fits || (sure + 1 < from->size() && !is_shape_of(graph_, last->inputs[1], x))) return std::nullopt;

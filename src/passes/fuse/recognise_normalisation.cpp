@@ -28,7 +28,7 @@ class NormalisationRecogniser {
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
-    // Backwards, so that scale and shift are seen before what they belong to.
+    // Visits in reverse order, so that scale and shift are found before the normalisation that they follow.
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
       const ir::Node& node = graph_.node(*id);
       if (node.op != "Add" && node.op != "Mul" && node.op != "Div") continue;

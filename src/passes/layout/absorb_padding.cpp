@@ -25,7 +25,7 @@ struct Padding {
   double value = 0;
 };
 
-// What no element of the type is less than.
+// The lowest value of the element type.
 double lowest(DType type) {
   if (type == DType::u8) return 0;
   return type == DType::i8 ? -128 : -std::numeric_limits<double>::infinity();

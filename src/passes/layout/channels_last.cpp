@@ -355,7 +355,8 @@ class ChannelsLastLayout {
     return add(node, node.op, {last_form(node.inputs[0]), builder_.integers(*axes)}, node.attributes);
   }
 
-  // Of a feature map: what else has both forms may want the old one behind it.
+  // Slices of feature maps only: for other values that exist in both layouts, users of the result may want the original
+  // one.
   std::optional<ValueId> slice(const ir::Node& node) {
     const std::optional<ops::SliceRequest> request = slice_request_of(graph_, node);
     if (!request || !is_feature_map(node.inputs[0])) return std::nullopt;

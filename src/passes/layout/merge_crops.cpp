@@ -14,7 +14,7 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-// What a node takes of its data: `count` neighbours from `start` along one axis, in order.
+// The part of its data that a node takes: `count` neighbours from `start` along one axis, in order.
 struct CropPart {
   NodeId node;
   std::int64_t axis = 0, start = 0, count = 0;

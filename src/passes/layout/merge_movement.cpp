@@ -1,7 +1,7 @@
-// Operators that only change a shape, an order or an element type become one where two stand behind each other:
-// reshapes of reshapes, transposes of transposes (also of what was reshaped for them), casts of lossless casts,
-// reductions of reductions, and reductions and lookups of one row with the dimensions that a reshape behind them brings
-// back or takes away. What ends where it began goes.
+// Merges consecutive operators that change only a shape, an order or an element type: reshapes of reshapes, transposes
+// of transposes (also with reshapes between them), casts of lossless casts, reductions of reductions; and reductions
+// and lookups of one row with a reshape behind them that restores or removes dimensions. Sequences without effect are
+// removed.
 #include <algorithm>
 #include <array>
 #include <optional>

@@ -1,7 +1,7 @@
-// What happens to data channel by channel moves towards the convolution or product behind it and becomes part of its
-// constant weights: across Relu and MaxPool where it scales by positive numbers, across averages, Concat, Transpose and
-// views. A shift stops where it would change padding or the place of a kink: what is left of a scale and a shift there
-// is one sum.
+// Moves per-channel scales and shifts towards the convolution or product behind them and folds them into its constant
+// weights: across Relu and MaxPool where scales are positive, across averages, Concat, Transpose and views. A shift
+// stops where it would change padding or move the kink of an activation: the remainder of a scale and a shift there is
+// one Add.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -24,7 +24,7 @@ using ir::ValueId;
 // Operators that arithmetic moves across.
 constexpr int kLongestWay = 32;
 
-// What lies between the arithmetic and where it goes bears.
+// Restrictions imposed by the operators that a scale and a shift must cross on the way to the layer.
 struct Limits {
   bool positive = false;   // only scales above 0
   bool shiftless = false;  // no shifts
@@ -33,7 +33,7 @@ struct Limits {
   Limits with(Limits other) const { return {positive || other.positive, shiftless || other.shiftless, way + 1}; }
 };
 
-// What a value is: a channel at a time, a map of another.
+// A value that is a per-channel affine map of another value.
 struct Mapped {
   ValueId value;
   ChannelMap map;
@@ -50,7 +50,7 @@ class ChannelArithmeticMover {
     const std::size_t nodes = graph_.node_count();
     bool changed = false;
     for (const NodeId id : order) changed = absorb(id) || changed;
-    // What was made for a layer that could not take it is dead, and would count as a use.
+    // Nodes made for a layer that could not absorb the arithmetic are dead, but would count as uses.
     if (!changed && graph_.node_count() == nodes) return std::move(graph_);
     graph_.sort_topologically();
     graph_.remove_dead_and_compact();
@@ -163,7 +163,8 @@ class ChannelArithmeticMover {
     return arithmetic(value, axis, channels, limits);
   }
 
-  // What an operator whose first operand is the data and that keeps channels apart along `axis` lets through.
+  // The restrictions of an operator whose first operand is the data and that keeps channels apart along `axis`; nothing
+  // if scales and shifts cannot cross it.
   std::optional<Limits> limits_of(const ir::Node& node, std::size_t axis) const {
     if (has_trait(node, ops::Trait::homogeneous)) return Limits{true, true};
     if (node.op == "GlobalMaxPool" || node.op == "MaxPool")

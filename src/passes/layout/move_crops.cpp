@@ -1,6 +1,6 @@
-// Crops move towards the inputs: where only part of a result is used, only that part, and what it needs, is computed. A
-// crop is a Slice with positive steps or a Gather of constant indices; what several of them leave of a value moves as
-// their common box. Each move is made only if the nodes that it touches become no slower by the cost model
+// Moves crops towards the inputs: where only part of a result is used, only that part, and the data that it needs, is
+// computed. A crop is a Slice with positive steps or a Gather of constant indices; several crops of one value move as
+// their common bounding box. A move is made only if the nodes concerned become no slower by the cost model
 // (cost/machine.h).
 #include <algorithm>
 #include <set>
@@ -27,7 +27,7 @@ class CropMover {
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
-    // Backwards: all that crops a value was moved there before the value's node is looked at.
+    // Visits in reverse order: all crops of a value have moved there before the value's node is visited.
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
       if (!graph_.node(*id).op.empty()) move(*id);
     }
@@ -56,7 +56,7 @@ class CropMover {
     return uses_[static_cast<std::size_t>(value.index)];
   }
 
-  // What a Slice leaves of a value with these dimensions.
+  // The crop that a Slice takes of a value with these dimensions; nothing where bounds are not constant.
   std::optional<Crop> slice_crop(const ir::Node& node, const ir::Dims& dims) const {
     const std::optional<ops::SliceRequest> request = slice_request_of(graph_, node);
     if (!request) return std::nullopt;
@@ -209,8 +209,7 @@ class CropMover {
     return user->node;
   }
 
-  // The user reads the cropped value instead of the whole one. What is the same value under two names is made one
-  // later.
+  // Makes the user read the cropped value instead of the whole one. Equal values under two names are merged later.
   void take(const User& user, ValueId value, const Crop& crop) {
     ir::Node node = graph_.node(user.node);
     if (user.indices.empty()) {

@@ -9,7 +9,7 @@
 namespace tessera::passes {
 namespace {
 
-// What a pass writes out where a model has one number.
+// The most elements of a constant that a pass makes by repeating one number.
 constexpr std::int64_t kMostAffineElements = 1 << 20;
 
 Tensor filled(DType type, const Shape& shape, double value) {

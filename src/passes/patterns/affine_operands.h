@@ -1,4 +1,4 @@
-// Scales and shifts of normalisations as the operators take them.
+// Scales and shifts of normalisations in the form that the operators take.
 #pragma once
 
 #include <optional>
@@ -7,12 +7,13 @@
 
 namespace tessera::passes {
 
-// A factor or term that broadcasts over data of shape `dims` without changing its shape, as one element for each of
-// those from `axis` on; an absent one is `otherwise` everywhere. Of `type`: f32, f16 or bf16. Adds a constant where its
-// form must change. Nothing where it has other elements, or the shape is not known.
+// A factor or addend that broadcasts over data of shape `dims` without changing its shape, as a tensor with one element
+// for each position of the axes from `axis` on; an absent one is `otherwise` everywhere. `type` is f32, f16 or bf16.
+// Adds a constant where the form must change. Nothing where the operand varies along other axes, or the shape is not
+// known.
 std::optional<ir::ValueId> per_element(ir::Graph& graph, ir::ValueId operand, const ir::Dims& dims, std::size_t axis,
                                        DType type, float otherwise);
-// The same with one element a channel, where data is [N, channels, positions…]. Constants only.
+// The operand with one element per channel, where data is [N, channels, positions…]. Constants only.
 std::optional<ir::ValueId> per_channel(ir::Graph& graph, ir::ValueId operand, const ir::Dims& dims, DType type,
                                        float otherwise);
 

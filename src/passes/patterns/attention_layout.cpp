@@ -26,7 +26,8 @@ constexpr float kForbidding = -1e9f;
 
 enum class MaskKind : std::uint8_t { any, nothing, causal };
 
-// Of [queries, keys]. A mask keeps a score where it is 0, a replacement where it is NaN.
+// The kind of a mask [queries, keys]. An added mask keeps a score where it is 0; one that replaces scores keeps them
+// where it is NaN.
 MaskKind kind_of(const float* mask, bool replaces, std::int64_t queries, std::int64_t keys) {
   bool nothing = true, causal = true;
   for (std::int64_t i = 0; i < queries && (nothing || causal); ++i) {
@@ -201,7 +202,7 @@ class AttentionLayout {
     if (axis != parts->attributes.end() && std::get<std::int64_t>(axis->second) != 0) return std::nullopt;
     return std::pair(parts->inputs[0], static_cast<std::int64_t>(graph_.value(row).output_index));
   }
-  // The same as [batch, length, heads · size].
+  // The packed form of the split: [batch, length, heads · size].
   ValueId packed(const Split& split) {
     const Dims apart = *dims(split.from);
     const std::int64_t width = split.heads * split.size, all = split.parts * width;

@@ -1,13 +1,13 @@
-// The operands of Attention as it needs them least copied: part of fuse_attention.
+// Removes copies of the operands of Attention: a part of fuse_attention.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace tessera::passes {
 
-// Attention nodes take heads where they lie: transposes [batch, length, heads, size] → [batch, heads, length, size]
-// before Q, K and V, and the one back behind Y, become the packed form; heads of K and V that were repeated for those
-// of Q are taken once. A constant mask that is causal becomes is_causal, one of zeros goes.
+// Lets Attention nodes read heads in place: transposes [batch, length, heads, size] → [batch, heads, length, size]
+// before Q, K and V, and the reverse one behind Y, are replaced by the packed form; heads of K and V that were repeated
+// to match those of Q are passed once. A constant causal mask becomes is_causal; a mask of zeros is removed.
 ir::Graph lay_out_attention(ir::Graph graph);
 
 }  // namespace tessera::passes

@@ -1,18 +1,18 @@
-// What a device computes in bfloat16, asked before a node is put so.
+// Whether a device can compute a node in bfloat16.
 #pragma once
 
 #include "passes/pass.h"
 
 namespace tessera::passes {
 
-// LSTM and GRU, which have a standard form with operands and results of bfloat16.
+// Whether the node is an LSTM or GRU, whose standard forms take and return bfloat16.
 bool is_recurrent(const ir::Node& node);
-// ONNX's Attention, whose Q, K and V may be bfloat16, and its result then.
+// Whether the node is ONNX's Attention, whose Q, K and V, and then its result, may be bfloat16.
 bool is_attention(const ir::Node& node);
 inline constexpr std::size_t kAttentionOperands = 3;
 
-// Whether the device has a kernel for the node when its floats (of attention: its operands and its result) are
-// bfloat16, whatever they are now. Dimensions that are not known yet are taken for some.
+// Whether the device has a kernel for the node when its float operands and results (for Attention: Q, K, V and the
+// results) are bfloat16, whatever they are in the graph. Unknown dimensions count as 1; false while a rank is unknown.
 bool has_bf16_kernel(const ir::Graph& graph, const ir::Node& node, const PassContext& context);
 
 }  // namespace tessera::passes

@@ -1,7 +1,7 @@
-// What a model makes of the sums of a ConvInteger: how onnxruntime's quantize_dynamic and its like write a layer whose
-// data is quantised at run time,
+// The operators behind a ConvInteger in models whose data is quantised at run time, as onnxruntime's quantize_dynamic
+// and similar tools write them:
 //   Cast(ConvInteger(x, w, x_zero, w_zero) [+ b in integers]) x_scale w_scale [+ b],
-// and what maps the result channel by channel behind that, as a normalisation does.
+// followed by operators that map the result channel by channel, such as a normalisation.
 #pragma once
 
 #include <optional>
@@ -13,18 +13,18 @@
 namespace tessera::passes {
 
 struct IntegerSums {
-  ir::NodeId last;                    // whose output the layer gives: the Cast to f32 at the least
-  ir::ValueId data_scale;             // one number of f32; an invalid one is 1
-  std::vector<double> weights_scale;  // one for each output
-  ChannelMap behind;                  // what is done to the product of the sums with both
-  ir::ValueId integers;               // what was added before the Cast, i32 with an element for each output; or invalid
-  ir::ValueId unit;                   // both scales as the model multiplies them; an invalid one is 1
+  ir::NodeId last;                    // the last node of the pattern; at least the Cast to f32
+  ir::ValueId data_scale;             // one f32 number; invalid: 1
+  std::vector<double> weights_scale;  // one per output
+  ChannelMap behind;                  // applied to the product of the sums with both scales
+  ir::ValueId integers;               // added before the Cast: i32 with one element per output; invalid: none
+  ir::ValueId unit;                   // the product of both scales as the model computes it; invalid: 1
 
-  // All that is constant of what the sums are multiplied with.
+  // The product of all constant factors of the sums, one per output.
   std::vector<double> scale() const;
 };
 
-// Of the sums `value` [N, outputs, spatial...]; nothing where they are used as integers.
+// The pattern behind the sums `value` [N, outputs, spatial...]; nothing where they are used as integers.
 std::optional<IntegerSums> find_integer_sums(const ir::Graph& graph, const QuantisedOperands& operands,
                                              ir::ValueId value, std::int64_t outputs);
 

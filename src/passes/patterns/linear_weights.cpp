@@ -19,7 +19,7 @@ struct ChannelScales {
   LinearWeights layout;
   std::vector<double> by_input, by_output;
 
-  // What a whole row is multiplied by, and its columns, of which there are as many as `layout` has.
+  // The factor of a whole row, and the factors of its columns, as many as `layout` has columns.
   double of_row(std::int64_t row) const {
     return (layout.rows_are_outputs ? by_output : by_input)[static_cast<std::size_t>(row)];
   }
@@ -95,7 +95,7 @@ std::optional<Tensor> LinearWeights::scaled(std::span<const double> by_input, st
   scales.layout.tensor = nullptr;  // may be gone when the product is computed
   const Tensor weights = tensor->contents();
   std::optional<Tensor> result;
-  // What a deferred tensor is computed from must not be memory that nobody counts.
+  // The source of a deferred tensor must be memory that is accounted for elsewhere.
   const bool may_wait = tensor->is_deferred() || base::lies_in_file(weights.raw());
   if (!may_wait || weights.bytes() < kLeastDeferred || !scales.surely_finite(weights)) {
     result = Tensor(DType::f32, weights.shape());

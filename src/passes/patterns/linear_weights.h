@@ -1,5 +1,5 @@
-// Constant weights of linear operators by the channels that they connect: what happens to channels before or behind the
-// operator can happen to its weights.
+// Constant weights of linear operators by the channels that they connect: per-channel operations before or behind the
+// operator can be folded into its weights.
 #pragma once
 
 #include <optional>
@@ -11,30 +11,30 @@
 
 namespace tessera::passes {
 
-// Of Conv, ConvTranspose, Gemm and MatMul by a matrix. Weights lie as [rows, columns, kernel…].
+// The weights of a Conv, ConvTranspose, Gemm or MatMul by a matrix, stored as [rows, columns, kernel…].
 struct LinearWeights {
   const Tensor* tensor = nullptr;
   std::int64_t inputs = 0, outputs = 0;  // channels
   std::int64_t rows = 0, columns = 0, kernel = 1, groups = 1;
   bool rows_are_outputs = false;
 
-  // Of a row, the first of the channels that its columns stand for.
+  // The first of the channels to which the columns of a row belong.
   std::int64_t first_channel(std::int64_t row) const { return row / (rows / groups) * columns; }
 
-  // Times a factor for each channel of the input, and one for each of the output; nothing where a weight becomes no
-  // finite number. Large weights are deferred.
+  // The weights times one factor per input channel and one per output channel; nothing where a weight would not be
+  // finite. Large weights are deferred.
   std::optional<Tensor> scaled(std::span<const double> by_input, std::span<const double> by_output) const;
-  // What the operator adds to each channel of its output for numbers that are the same at all positions of the input,
-  // where windows do not leave it.
+  // The sum that the operator adds to each output channel for an input that is constant over all positions of a
+  // channel, where windows do not reach into padding.
   std::vector<double> applied(std::span<const double> by_input) const;
 };
 
-// Nothing for other operators, and for weights that are no f32 constants.
+// Nothing for other operators, and for weights that are not f32 constants.
 std::optional<LinearWeights> linear_weights(const ir::Graph& graph, const ir::Node& node);
 bool is_product(const ir::Node& node);  // MatMul or Gemm
-// Along which axis of its data, of that rank, the channels of its inputs lie; its outputs' lie along the same.
+// The axis of the channels in its data of that rank; its outputs have their channels along the same axis.
 std::size_t channel_axis(const ir::Node& linear, std::size_t rank);
-// Takes the bytes of new weights from what folding may still make; false where that is less.
+// Deducts the bytes of new weights from the folding budget; returns false if they exceed it.
 bool charge(const PassContext& context, const Tensor& weights);
 
 }  // namespace tessera::passes

@@ -20,7 +20,7 @@ struct Mean {
 };
 class NormalisationParser {
  public:
-  // What the parts that fit read is noted in `inside`.
+  // `inside` receives the nodes that matched parts of the pattern read.
   NormalisationParser(const ir::Graph& graph, std::vector<ir::NodeId>& inside) : graph_(graph), inside_(inside) {}
 
   std::optional<Normalised> parse(ValueId value) {
@@ -34,7 +34,7 @@ class NormalisationParser {
     if (node != nullptr) inside_.push_back(graph_.value(value).producer);
     return node;
   }
-  // What `parse` finds; else nothing is noted.
+  // The result of `parse`; if it finds nothing, nodes noted meanwhile are forgotten.
   template <typename Parse>
   auto attempt(Parse parse) -> decltype(parse()) {
     const std::size_t before = inside_.size();
@@ -42,7 +42,7 @@ class NormalisationParser {
     if (!found) inside_.resize(before);
     return found;
   }
-  // What `parse` makes of one operand and the other of a node with two.
+  // The result of `parse` for one operand and the other one of a node with two, tried in both orders.
   template <typename Parse>
   auto either(const ir::Node& node, Parse parse) -> decltype(parse(ValueId(), ValueId())) {
     for (std::size_t i = 0; i < 2; ++i) {
@@ -238,7 +238,7 @@ class NormalisationParser {
       return found;
     });
   }
-  // What stands beside -mean · factor in a sum; an invalid value for nothing.
+  // The addend beside -mean · factor in a sum; an invalid value for none, nothing if there is no such sum.
   std::optional<ValueId> shift_beside(ValueId rest, ValueId factor, const Variance& of) {
     if (const ir::Node* difference = take(rest, "Sub"))
       return is_mean_times(difference->inputs[1], factor, of, false) ? std::optional(difference->inputs[0])

@@ -51,7 +51,7 @@ bool QuantisedOperands::is_by_tensor(const ir::Node& node) const {
   return !has_input(node, 2) || (single(node.inputs[2]) != nullptr && is_byte(single(node.inputs[2])->dtype()));
 }
 
-// What a real tensor is as bytes, when it was dequantised.
+// The 8-bit form of a real tensor that was dequantised.
 std::optional<Quantised> QuantisedOperands::dequantised(ValueId value) const {
   const ir::Node* node = dequantising(value);
   if (node == nullptr || !is_by_tensor(*node) || graph_.value(node->inputs[0]).type.dtype != DType::u8)

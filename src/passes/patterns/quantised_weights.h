@@ -1,4 +1,4 @@
-// Constant weights of bytes in the form that integer layers take them.
+// Constant 8-bit weights in the form that integer layers take.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace tessera::passes {
 
-// The constant weights `bytes` [M, ...] of either sign, whose zero point `zero` (an invalid one is 0) is one number or
-// one for each index of the first axis, as signed bytes: around zero where all of them fit, otherwise around the zero
-// point that unsigned ones have 128 lower.
+// The constant weights `bytes` [M, ...], u8 or i8, as i8. The zero point `zero` (invalid: 0) is one number or one per
+// index of the first axis. If all weights minus zero points fit into i8, the new zero point is 0; otherwise u8 weights
+// and their zero points are lowered by 128.
 std::optional<QuantisedWeights> signed_weights(ops::GraphBuilder& builder, ir::ValueId bytes, ir::ValueId scale,
                                                ir::ValueId zero);
 

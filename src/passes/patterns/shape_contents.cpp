@@ -82,7 +82,7 @@ ShapeElement negated(const ShapeElement& condition) {
 }
 
 using Arithmetic = ShapeElement (*)(const ShapeElement&, const ShapeElement&);
-// Of two operands.
+// The function that computes an operator of two operands on elements.
 Arithmetic arithmetic_of(std::string_view op) {
   if (op == "Add") return sum;
   if (op == "Sub") return difference;

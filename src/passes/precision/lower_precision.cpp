@@ -1,11 +1,12 @@
-// The user asked for bfloat16: convolutions and products with a matrix of weights round their data and weights to it
-// (ops/products/rounded_product.h) and sum in float32; weights may be variables, which are rounded in each run. A
-// result that only such layers read, maybe behind movements, is stored rounded: where they multiply it the same numbers
-// in half the memory, and where they add it what was asked for. Depthwise convolutions are bound by memory and gain
-// only where their data is stored rounded anyway. Attention between such layers reads and writes numbers stored so,
-// multiplies them, and rounds the weights that it multiplies values by. LSTM and GRU become the same layers of
-// bfloat16: the kernel rounds what it multiplies and what it gives, and keeps sums, gates and the states of a run in
-// float32. What several layers would each round is rounded once. Everything else stays as it is.
+// Lowers layers to bfloat16 where the user asked for that precision. Convolutions and products with a matrix of weights
+// round their data and weights to it (ops/products/rounded_product.h) and accumulate in float32; weights may be
+// variables, which are rounded in each run. A result that only such layers read, possibly behind movements, is stored
+// in bfloat16: layers that multiply it read the same numbers from half the memory, and for layers that add it the lower
+// precision was asked for. Depthwise convolutions are bound by memory and gain only where their data is stored in
+// bfloat16 anyway. Attention between such layers reads and writes bfloat16, multiplies it, and rounds the weights by
+// which it multiplies values. LSTM and GRU become the same layers on bfloat16: the kernel rounds the operands of
+// products and the results, and keeps sums, gates and the states of a run in float32. A value that several layers would
+// round is rounded once. Everything else stays unchanged.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -31,7 +32,7 @@ bool moves(const ir::Node& node) {
          node.op == "Transpose";
 }
 
-// Of a movement, or of attention.
+// The inputs of a movement or of attention that carry data.
 std::span<const ir::ValueId> data_of(const ir::Node& node) {
   const std::size_t count = node.op == "Concat" ? node.inputs.size() : is_attention(node) ? kAttentionOperands : 1;
   return std::span(node.inputs).first(std::min(count, node.inputs.size()));

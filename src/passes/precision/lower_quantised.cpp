@@ -238,7 +238,7 @@ class Lowering {
     return builder_.constant(std::move(all));
   }
 
-  // What is added to the sums, as a vector of real numbers.
+  // The addend of the sums, as a vector of real numbers; an invalid value for none.
   ValueId bias_of(const IntegerSums& sums) {
     const auto constant = [&](const std::vector<double>& numbers) {
       return builder_.constant(channel_constant(numbers, 0, 1));
@@ -252,7 +252,7 @@ class Lowering {
     return added;
   }
 
-  // The same of real numbers, for layers that no integer kernel takes.
+  // Convolves dequantised operands, for layers that no integer kernel takes.
   void convolve_reals(const ir::Node& node, const Quantised& x, const QuantisedWeights& w, ValueId bias, NodeId last) {
     graph_.replace_node(last,
                         {"Conv", node.name, real_operands(x, w, bias), graph_.node(last).outputs, node.attributes, 0});
@@ -270,7 +270,7 @@ class Lowering {
                 const Result& found) {
     const Shape& shape = graph_.constant(w.bytes)->shape();
     const std::size_t rank = shape.size();
-    // What kernels say of groups when sizes of the data are known, too.
+    // Rejects groups that kernels reject once sizes of the data are known.
     const auto group = node.attributes.find("group");
     const std::int64_t groups = group == node.attributes.end() ? 1 : std::get<std::int64_t>(group->second);
     constexpr std::int64_t kFewOutputs = 8;

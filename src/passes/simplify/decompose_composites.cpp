@@ -74,7 +74,7 @@ ir::Graph decompose_composites(ir::Graph graph, const PassContext& context) {
     decomposed = decomposed || changed;
   }
   if (!decomposed) return graph;
-  // What the decompositions are made of may fold, and may make the shapes behind them known.
+  // The new nodes may fold, and folding may make the shapes behind them known.
   graph = inline_constant_branches(fold_constants(sink_constants(std::move(graph), context), context), context);
   return decompose_composites(std::move(graph), context);
 }

@@ -1,4 +1,4 @@
-// Replacing one composite node; the pass of that name is declared in pass.h.
+// Decomposes single composite nodes; the pass of that name is declared in pass.h.
 #pragma once
 
 #include <span>
@@ -7,15 +7,15 @@
 
 namespace tessera::passes {
 
-// Puts what the node decomposes into in its place, at the end of the order. True when the node was replaced; false when
-// its types do not say enough yet. The types of its inputs must be known.
+// Replaces the node by its decomposition, whose nodes go to the end of the order. Returns false when its types do not
+// say enough yet. The types of its inputs must be known.
 bool decompose_node(ir::Graph& graph, ir::NodeId id);
 
-// Whether the device has kernels for all composites of the graph, so that none is to be decomposed.
+// Whether the device has kernels for all composites of the graph, so that none must be decomposed.
 bool has_kernels_for_composites(const ir::Graph& graph, const PassContext& context);
 
-// Replaces the node by what carries `results`, one an output of it, into its outputs, which keep their names. Whether
-// it had any.
+// Replaces the node by Identity nodes from `results`, one per output, to its outputs, which keep their names. Returns
+// whether the node had any outputs.
 bool carry_results(ir::Graph& graph, ir::NodeId id, std::span<const ir::ValueId> results);
 
 }  // namespace tessera::passes

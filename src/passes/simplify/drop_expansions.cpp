@@ -44,7 +44,7 @@ class Dropper {
     }
   }
 
-  // What the node repeats.
+  // The value that the node repeats.
   ValueId source(const ir::Node& node) {
     if (node.op == "Expand") return node.inputs[0];
     if (node.op == "ConstantOfShape") {

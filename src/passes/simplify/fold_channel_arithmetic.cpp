@@ -19,7 +19,7 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-// What happens to a value channel by channel, as far as nothing else uses it.
+// The per-channel operators that follow a value, up to the first value with another use.
 struct Followers {
   std::vector<NodeId> nodes;
   ChannelMap map;
@@ -141,7 +141,7 @@ class ChannelArithmeticFolder {
     graph_.replace_node(after.nodes.back(), std::move(node));
   }
 
-  // What happens to all channels of a Concat of layers happens to those of each layer.
+  // Applies the per-channel operators behind a Concat of layers to each of the layers instead.
   void distribute(NodeId id) {
     const ir::Node concat = graph_.node(id);
     const ir::Dims* dims = dims_of(graph_, concat.outputs[0]);

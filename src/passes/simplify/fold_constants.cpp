@@ -42,7 +42,7 @@ std::optional<std::vector<Value>> constant_inputs(const ir::Graph& graph, const 
   return inputs;
 }
 
-// What the node would take, as far as its shapes are known.
+// The price of computing the node, as far as its shapes are known.
 FoldingBudget price_of(const ir::Graph& graph, const ir::Node& node) {
   const ops::NodeOperands operands(graph, node);
   FoldingBudget price{0, 0};
@@ -70,8 +70,8 @@ bool gives_tensors(const ir::Graph& graph, const ir::Node& node) {
   });
 }
 
-// Of constants, how many deferred ones each is computed from, one after the other: reading it takes the stack and the
-// memory of all of them.
+// The number of deferred constants in the longest chain from which each constant is computed: reading it takes the
+// stack and the memory of all of them.
 using Depths = std::map<std::int32_t, int>;
 constexpr int kMostDeferred = 4;
 
@@ -90,8 +90,8 @@ std::vector<Value> evaluate(const ir::Graph& graph, const ir::Node& node, std::s
   }
 }
 
-// What the result of the node is to the net, where the graph says that of its constants: a parameter if one is among
-// the operands, computed if no weight is.
+// The role of the node's result (ir/constant_role.h), if the graph states roles of constants: a parameter if one is
+// among the operands, unmarked if an unmarked constant is, else computed.
 std::optional<ir::ConstantRole> role_of_result(const ir::Graph& graph, const ir::Node& node) {
   if (!ir::has_roles(graph)) return std::nullopt;
   ir::ConstantRole role = ir::ConstantRole::computed;
@@ -105,7 +105,8 @@ std::optional<ir::ConstantRole> role_of_result(const ir::Graph& graph, const ir:
   return role;
 }
 
-// What a node of shape arithmetic gives for constants, without a kernel: most of what is folded for a plan is that.
+// The result of a node of shape arithmetic on constants, computed without a kernel: most nodes folded for a plan are
+// such.
 std::optional<Tensor> small_result(const ir::Graph& graph, const ir::Node& node) {
   if (node.outputs.size() != 1) return std::nullopt;
   ShapeContents contents;

@@ -51,7 +51,7 @@ class TableFolder {
     }
   }
 
-  // Of one operand, or of two that broadcast, with a result of float32.
+  // Whether the node is element-wise on one operand, or on two that broadcast, with a float32 result.
   bool is_element_wise(const ir::Node& node) const {
     const ops::ElementWise kind = ops::op_of(node).element_wise;
     const bool fits = (kind == ops::ElementWise::unary && node.inputs.size() == 1) ||

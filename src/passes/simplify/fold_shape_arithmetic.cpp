@@ -53,7 +53,7 @@ class ShapeFolder {
     folded_ = true;
   }
 
-  // The node's result has these dimensions, as far as they are known. What a file calls them otherwise says less.
+  // Refines the dimensions of the node's result; dimensions known from `elements` take precedence over names in a file.
   void refine(NodeId id, const std::optional<Elements>& elements) {
     if (!elements) return;
     std::optional<Dims>& dims = graph_.value(graph_.node(id).outputs[0]).type.dims;
@@ -85,7 +85,7 @@ class ShapeFolder {
       infers = infers || (!each.number && !copies);
     }
     refine(id, result);
-    // What is left out follows from the number of elements, which says nothing while another dimension may be zero.
+    // An omitted dimension (-1) follows from the number of elements, but not while another dimension may be zero.
     if (std::ranges::count(target, -1) > 1 || (infers && std::ranges::find(target, 0) != target.end())) return;
     const auto length = static_cast<std::int64_t>(target.size());
     graph_.node(id).inputs[1] = graph_.add_constant(Tensor::from<std::int64_t>({length}, target));

@@ -6,7 +6,7 @@
 namespace tessera::passes {
 namespace {
 
-// What stands for the outputs of an If when the branch is taken; its nodes are appended to the graph.
+// The values that replace the outputs of an If when the branch is taken; its nodes are appended to the graph.
 std::vector<ir::ValueId> take_branch(ir::Graph& graph, const ir::Node& node, bool condition) {
   const ir::SubgraphPointer branch =
       std::get<ir::SubgraphPointer>(node.attributes.at(condition ? "then_branch" : "else_branch"));

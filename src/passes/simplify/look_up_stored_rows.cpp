@@ -138,7 +138,7 @@ class RowLookupMover {
       const ValueId numbers = zero ? add("Sub", {floats(rows), floats(rows_of(zero->reshaped(column)))}) : floats(rows);
       return add("Mul", {numbers, rows_of(scale.reshaped(column))});
     }
-    // One for all, or one a column, which is the last axis of the rows too.
+    // One scale for all, or one per column, which is the last axis of the rows too.
     const Shape shape = scale.elements() == 1 ? Shape{} : scale.shape();
     std::vector<ValueId> inputs{rows, graph_.add_constant(scale.reshaped(shape))};
     if (zero) inputs.push_back(graph_.add_constant(zero->reshaped(shape)));

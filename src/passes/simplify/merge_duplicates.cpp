@@ -31,8 +31,8 @@ std::size_t hash_of_storage(const Tensor& tensor) {
   return std::hash<const void*>()(tensor.storage());
 }
 
-// Of type, shape and the bytes at both ends: different weights differ there nearly always, so that their files' pages
-// are not read.
+// A hash of type, shape and the bytes at both ends: different weights nearly always differ there, so that the pages of
+// their files need not be read.
 std::size_t quick_hash(const Tensor& tensor) {
   constexpr std::size_t kSample = 256;
   const auto bytes = static_cast<std::size_t>(tensor.bytes());
@@ -105,7 +105,7 @@ class DuplicateMerger {
       hash = combined(combined(hash, std::hash<std::string>()(name)), hash_of(attribute));
     return hash;
   }
-  // Of numbers and texts; what else there is compares in full.
+  // The hash of numbers and texts; other attributes are only compared.
   static std::size_t hash_of(const ir::Attribute& attribute) {
     if (const auto* integer = std::get_if<std::int64_t>(&attribute)) return static_cast<std::size_t>(*integer);
     if (const auto* real = std::get_if<float>(&attribute)) return std::bit_cast<std::uint32_t>(*real);
@@ -138,7 +138,8 @@ class DuplicateMerger {
     candidates.push_back(id);
   }
 
-  // What the node computes, in one form: attributes without defaults, inputs in order where their order means nothing.
+  // A canonical form of the node's computation: without attributes that have their default, inputs in order where their
+  // order has no effect.
   static ir::Node normalised(const ir::Node& node) {
     ir::Node key{node.op, "", node.inputs, {}, node.attributes, 0};
     for (const ops::AttributeSpec& spec : ops::op_of(node).attributes) {
@@ -159,8 +160,8 @@ class DuplicateMerger {
     return !any_number || graph_.node(a).outputs.size() == graph_.node(b).outputs.size();
   }
 
-  // What uses the node's outputs uses the first's. A result keeps its name: it becomes a copy, unless that would be no
-  // less work.
+  // Replaces uses of the node's outputs by those of the first node. A result of the graph keeps its name: it becomes a
+  // copy of the first node's, unless a copy would cost as much as the node or the node has several outputs.
   void merge(NodeId id, NodeId first) {
     const std::vector<ValueId> outputs = graph_.node(id).outputs;
     if (std::ranges::any_of(outputs,

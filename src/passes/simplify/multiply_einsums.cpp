@@ -24,7 +24,7 @@ bool holds(const Indices& indices, std::int64_t index) {
   return std::ranges::find(indices, index) != indices.end();
 }
 
-// What lies between the operands and the result may have so many times the elements of the largest.
+// The most elements of an intermediate value, in multiples of the largest of the operands and the result.
 constexpr std::int64_t kMostBetween = 4;
 constexpr std::size_t kMostOperands = 16;
 
@@ -103,8 +103,8 @@ class EinsumProduct {
     return x.combine("Reshape", {x.integers({shape.begin(), shape.end()})});
   }
 
-  // Of an index that runs over two axes, one behind the other in memory, the elements in which both agree: every so
-  // many elements of both as one axis.
+  // The diagonal of an index that runs over two adjacent axes: the elements at which both positions agree, taken as one
+  // axis with a stride.
   Factor diagonal(Factor factor) const {
     for (std::size_t i = 0; i < factor.indices.size();) {
       const std::int64_t index = factor.indices[i];
@@ -134,7 +134,7 @@ class EinsumProduct {
     return factor;
   }
 
-  // What a product of two of several operands is still needed for: indices of others and of the result.
+  // The indices that the product of two of several operands must keep: those of other operands and of the result.
   static Indices kept_of(const Factor& a, const Factor& b, const std::vector<Factor>& others, const Indices& result) {
     const auto is_needed = [&](std::int64_t index) {
       return holds(result, index) ||

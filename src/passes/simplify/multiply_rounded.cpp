@@ -17,7 +17,7 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-// What a Cast reads that makes the value of `from` as `to`; invalid where there is none.
+// The input of type `from` of the Cast that makes the value, of type `to`; invalid where there is none.
 ValueId cast_of(const ir::Graph& graph, ValueId value, DType from, DType to) {
   const ir::Node* cast = producer_of(graph, value, "Cast");
   const bool found =

@@ -16,13 +16,13 @@
 namespace tessera::passes {
 namespace {
 
-// Of a matrix that multiplies a line by: 16 MiB of float32. Longer transforms want another way than a product.
+// The most elements of the matrix that multiplies a line: 16 MiB of float32. Longer transforms need another algorithm.
 constexpr std::int64_t kLargestMatrix = std::int64_t{1} << 22;
 // Elements of the matrix that one element of the data is worth reading.
 constexpr std::int64_t kMatrixPerElement = 64;
 
-// The transform as a matrix [length * parts, bins * 2]: it multiplies a line [length, parts] whose parts lie side by
-// side. Of bin k of a line of N, the sum over n of x[n] e^(-2 pi i k n / N).
+// The transform as a matrix [length * parts, bins * 2] that multiplies a line [length, parts] whose parts are adjacent.
+// Bin k of a line of N is the sum over n of x[n] e^(-2 pi i k n / N).
 template <typename T>
 Tensor transform_matrix(DType dtype, const ops::DftRequest& request, std::int64_t length, std::int64_t parts,
                         std::int64_t bins) {
@@ -59,11 +59,11 @@ std::optional<ir::ValueId> product(ops::GraphBuilder& builder, const ops::Attrib
   const ir::Dims input = *type.dims;
   const ops::DftRequest request = ops::dft_request(reader, input, constant(1), constant(2));
   const ir::Dim &line = input[request.axis], &last = input.back();
-  // What an inverse transform of complex numbers leaves as noise, ONNX's test data know of the kernel.
+  // Inverse transforms of complex numbers are left out, because ONNX's test data contain the kernel's rounding noise.
   if (!line.is_known() || !last.is_known() || request.length < 0 || request.inverse) return {};
   const ir::Dims output = ops::dft_dims(input, request);
   const std::int64_t length = line.value(), parts = last.value(), bins = output[request.axis].value();
-  // What is cut off must not count, not even as zero times infinity.
+  // Elements that are cut off must not enter the sum, not even as zero times infinity.
   if (length < 1 || length > std::min(request.length, kLargestMatrix) || bins > kLargestMatrix / (length * parts * 2))
     return {};
   // A product reads the whole matrix: few lines are transformed faster by themselves.

@@ -24,7 +24,7 @@ struct SpeltNode {
 
   Term input(std::size_t i) const { return {builder, node.inputs[i]}; }
   bool has_input(std::size_t i) const { return i < node.inputs.size() && node.inputs[i].valid(); }
-  // Of input 0, counted from the front; nothing where its rank is not known.
+  // The axes of input 0, counted from the front; nothing where its rank is not known.
   std::optional<std::vector<std::int64_t>> axes_of(std::vector<std::int64_t> axes) const {
     const ir::Dims* dims = builder.dims(node.inputs[0]);
     if (dims == nullptr) return {};

@@ -8,16 +8,16 @@
 
 namespace tessera::passes {
 
-// Appends to the graph what computes the gradients of the sum of y's elements with respect to xs, and returns them,
+// Appends nodes that compute the gradients of the sum of y's elements with respect to xs, and returns the gradients,
 // each of the type of its x (zeros where y does not depend on it). y and xs are float tensors of the graph; xs and
-// `constants` are taken as independent of one another, so that paths through one of them count for no other. Values on
-// the way are used as they are, not computed again; composites among their producers are decomposed. The graph's types
-// must have been inferred. Throws Error(unsupported) that lists every node on the way whose operator states no
-// gradient.
+// `constants` are treated as independent of one another, so that paths through one of them do not contribute to
+// another's gradient. The gradients reuse the forward values instead of computing them again; composites among their
+// producers are decomposed. The graph's types must have been inferred. Throws Error(unsupported) that lists every node
+// between xs and y whose operator has no gradient.
 std::vector<ir::ValueId> build_gradients(ir::Graph& graph, ir::ValueId y, std::span<const ir::ValueId> xs,
                                          std::span<const ir::ValueId> constants = {});
 
-// Of each x, whether gradients of one of ys flow to it: an x that only comparisons read has none. Types must have been
+// For each x, whether gradients of one of ys flow to it: an x that only comparisons read has none. Types must have been
 // inferred.
 std::vector<bool> reached_by_gradients(const ir::Graph& graph, std::span<const ir::ValueId> ys,
                                        std::span<const ir::ValueId> xs);

@@ -60,7 +60,7 @@ void replace_training_mode(ir::Graph& graph, ops::GraphBuilder& builder, NodeId 
   }
 }
 
-// What follows a normalisation and may become part of it: the last node of that, and what is added.
+// The nodes behind a normalisation that may be fused into it: the sum with an addend, and Relu.
 struct Tail {
   NodeId sum, relu;  // invalid: none
   ValueId addend;

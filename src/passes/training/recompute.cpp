@@ -44,10 +44,10 @@ class Recomputation {
   }
 
  private:
-  // A result of the forward part that the way back reads. Views of it are it.
+  // An activation: a result of the forward pass that the backward pass reads. Its views count as the activation.
   struct Kept {
     std::int64_t bytes = 0;
-    std::size_t first_use = 0, last_use = 0;  // places of nodes of the way back that read it or a view of it
+    std::size_t first_use = 0, last_use = 0;  // places of the nodes of the backward pass that read it or a view of it
     bool can_be_dropped = true;
   };
 
@@ -130,8 +130,8 @@ class Recomputation {
     std::size_t place = 0;
   };
 
-  // The most bytes of the forward part's results that are there at once on the way back: those that stay until they are
-  // read for the last time, and those that are computed again from when the first of those that need them is read.
+  // The largest sum of bytes of activations that exist at one time in the backward pass: kept ones until they are last
+  // read, and recomputed ones from the first read of those that need them.
   Peak peak_with(const std::set<ValueId>& dropped) const {
     std::map<ValueId, std::pair<std::size_t, std::size_t>> lives;
     for (const auto& [value, kept] : kept_) {
@@ -187,8 +187,8 @@ class Recomputation {
     return seconds;
   }
 
-  // Of the values that are there at the peak without being read by then, the one that lowers it at the least price for
-  // a byte. Only the cheapest are looked at.
+  // Among the activations that exist at the peak but are read only after it, the one that lowers the peak at the least
+  // price per byte. Only the cheapest candidates are evaluated.
   std::optional<Choice> best_to_drop() const {
     const Peak now = peak_with(dropped_);
     std::vector<std::pair<double, ValueId>> candidates;
@@ -244,7 +244,7 @@ class Recomputation {
     ops::infer_graph(graph_);
   }
 
-  // What the way back computes right before that place.
+  // The last value that the backward pass computes before that place.
   ValueId token_before(const std::vector<NodeId>& order, std::size_t place) const {
     while (place-- > 0) {
       if (forward_.contains(order[place])) continue;
@@ -270,7 +270,7 @@ class Recomputation {
     return output;
   }
 
-  // The value as the way back has it: made by a copy of the node that makes it.
+  // The value in the backward pass: computed by a copy of its node if it was dropped.
   ValueId copy_of(ValueId value) {
     if (const auto found = copies_.find(value); found != copies_.end()) return found->second;
     if (!is_computed_again(value)) return value;
