@@ -1,4 +1,4 @@
-// Transforms of score rows, shared by the models of ai.onnx.ml.
+// Transforms of rows of scores, shared by the models of ai.onnx.ml.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline double probit(double p) {
   return (low + high) / 2;
 }
 
-// In place. softmax_zero leaves scores of (nearly) 0 out of the sum.
+// Transforms a row in place. softmax_zero leaves scores of (nearly) 0 out of the sum.
 inline void transform_scores(std::span<double> row, ops::PostTransform transform) {
   if (transform == ops::PostTransform::none || row.empty()) return;
   if (transform == ops::PostTransform::logistic) {

@@ -17,7 +17,7 @@ double log_sum(double a, double b) {
   return b == kNever ? a : a + std::log1p(std::exp(b - a));
 }
 
-// The labels with a blank before, between and behind them: the states that a path goes through.
+// The states of a path: the labels with a blank before, between and behind them.
 class Paths {
  public:
   Paths(const double* scores, std::int64_t time, std::int64_t classes, std::span<const std::int64_t> labels,
@@ -47,7 +47,8 @@ class Paths {
     return count == 1 ? at_blank : log_sum(at_blank, forward(time_ - 1, count - 2));
   }
 
-  // p − the share of the paths that are at each class, after log_probability().
+  // The derivative of the loss: p minus the share of the paths that are at each class; to be called after
+  // log_probability().
   void derivative(double log_probability, double* to) const {
     const std::size_t count = states_.size();
     // Log-probabilities of the rest of the path, from each state on.
@@ -75,7 +76,7 @@ class Paths {
     for (std::int64_t c = 0; c < classes_; ++c) sum += std::exp(row[c] - largest);
     for (std::int64_t c = 0; c < classes_; ++c) row[c] -= largest + std::log(sum);
   }
-  // Whether a path may come from two states before: past a blank, from another label.
+  // Whether a path may come from two states back: past a blank, from a different label.
   bool skips_into(std::size_t s) const { return s > 1 && s % 2 == 1 && states_[s] != states_[s - 2]; }
   double log_p(std::int64_t t, std::size_t s) const {
     return log_p_[static_cast<std::size_t>(t * classes_ + states_[s])];

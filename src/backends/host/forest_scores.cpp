@@ -24,13 +24,12 @@ void ForestScores::finish(std::span<double> scores) const {
   transform_scores(scores, transform_);
 }
 
-// Where the leaves know only one class of two, a threshold decides: 0.5 for weights that look like probabilities, else
+// If leaves vote for only one of two classes, a threshold decides: 0.5 for weights that look like probabilities, else
 // 0.
 std::size_t ForestScores::classify(std::span<double> scores, std::span<const std::uint8_t> voted) const {
   add_base(scores);
   if (only_class_ >= 0) return classify_by_threshold(scores);
-  // Classes that no leaf spoke about stand back, unless there are no others. A class with a base value takes part even
-  // where no leaf spoke about it.
+  // Classes without votes cannot win, unless no class has votes. A class with a base value can win even without votes.
   const auto takes_part = [&](std::size_t i) { return i < base_values_.size() || voted[i] != 0; };
   std::size_t winner = 0;
   for (std::size_t i = 1; i < scores.size(); ++i) {
@@ -41,8 +40,9 @@ std::size_t ForestScores::classify(std::span<double> scores, std::span<const std
   return winner;
 }
 
-// Class 0 alone stands for the score of class 1, and gets the rest (of 1 for probabilities, of 0 otherwise) itself.
-// The specification leaves the transform of such a pair open; as in onnxruntime, softmax leaves it as it is.
+// With class 0 alone, its score is taken as that of class 1, and class 0 gets the rest (of 1 for probabilities, of 0
+// otherwise). The specification leaves the transform of such a pair open; as in onnxruntime, softmax leaves it
+// unchanged.
 std::size_t ForestScores::classify_by_threshold(std::span<double> scores) const {
   using ops::PostTransform;
   const double score = scores[static_cast<std::size_t>(only_class_)];

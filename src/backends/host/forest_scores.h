@@ -1,4 +1,4 @@
-// How the sums of a decision forest's votes become labels and scores.
+// Converts the sums of a decision forest's votes to labels and scores.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ class ForestScores {
  public:
   ForestScores(const ops::Forest& forest, ScorePrecision rounded);
 
-  // Whether one class of two has all the votes: classify() looks at `voted` otherwise.
+  // Whether one of two classes has all votes; if not, classify() reads `voted`.
   bool has_only_class() const { return only_class_ >= 0; }
 
-  // `scores`, aggregated votes by target, become what the operator returns.
+  // Converts `scores`, the aggregated votes by target, to the operator's results.
   void finish(std::span<double> scores) const;
-  // The same for classes. The winning class is returned, of equal ones the first. `voted` says of each class whether
-  // any leaf spoke about it.
+  // As finish(), for a classifier. Returns the winning class, the first of equal ones. `voted` says of each class
+  // whether any leaf voted for it.
   std::size_t classify(std::span<double> scores, std::span<const std::uint8_t> voted) const;
 
  private:
@@ -39,7 +39,7 @@ class ForestScores {
   ops::PostTransform transform_;
   ScorePrecision rounded_;
   bool all_positive_ = true;
-  int only_class_ = -1;  // of two classes, the one that leaves vote for; -1: there is more than one
+  int only_class_ = -1;  // the one of two classes that leaves vote for; -1: they vote for both, or there are more
 };
 
 }  // namespace tessera::backends::host

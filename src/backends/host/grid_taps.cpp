@@ -7,7 +7,7 @@
 namespace tessera::backends::host {
 namespace {
 
-// Folded at both ends until it lies within.
+// Reflects x at both ends of the extent until it lies within.
 double reflect(double x, const GridExtent& extent) {
   const double range = extent.high - extent.low;
   if (range <= 0) return extent.low;
@@ -18,7 +18,7 @@ double reflect(double x, const GridExtent& extent) {
   return from_low ? extent.low + rest : extent.high - rest;
 }
 
-// The slope of reflect at x: each fold turns the direction around.
+// The slope of reflect at x: each reflection changes its sign.
 double reflection_slope(double x, const GridExtent& extent) {
   const double range = extent.high - extent.low;
   if (range <= 0) return 0;
@@ -27,7 +27,8 @@ double reflection_slope(double x, const GridExtent& extent) {
   return std::fmod(std::floor(beyond / range), 2) == 0 ? -1 : 1;
 }
 
-// A normalised coordinate in pixels. Single precision is kept, because nearest mode rounds the result.
+// Converts a normalised coordinate to pixels. With `single`, computes in float32, because nearest mode rounds the
+// result.
 double denormalise(double n, std::int64_t size, bool align_corners, bool single) {
   const double length = static_cast<double>(size);
   if (single) {
@@ -76,7 +77,7 @@ GridSampling read_grid_sampling(const ops::AttributeReader& reader, const Shape&
 GridTap grid_tap(const GridSampling& sampling, std::size_t axis, double n, bool single) {
   const GridExtent& extent = sampling.extents[axis];
   double x = denormalise(n, extent.size, sampling.align_corners, single);
-  x = std::isnan(x) ? -1e15 : std::clamp(x, -1e15, 1e15);  // what is no number lies far outside
+  x = std::isnan(x) ? -1e15 : std::clamp(x, -1e15, 1e15);  // treats NaN as far outside
   if (sampling.mode == GridMode::nearest) x = std::nearbyint(x);
   double slope = 1;
   if (x < extent.low || x > extent.high) {

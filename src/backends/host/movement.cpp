@@ -34,7 +34,7 @@ void copy_line(const std::byte* from, std::int64_t from_step, std::byte* to, std
   }
 }
 
-// `count` elements from source[from], source[from + from_step] … to target[to], target[to + to_step] …
+// Copies `count` elements from source[from], source[from + from_step] … to target[to], target[to + to_step] …
 void copy_line(const Tensor& source, std::int64_t from, std::int64_t from_step, Tensor& target, std::int64_t to,
                std::int64_t to_step, std::int64_t count) {
   const int bytes = bits_of(source.dtype()) / 8;

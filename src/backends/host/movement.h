@@ -1,4 +1,4 @@
-// Moving elements of any type without looking at them; strings and packed sub-byte types included.
+// Moves elements of any type without interpreting them, including strings and packed sub-byte types.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace tessera::backends::host {
 // sign.
 void copy_strided(const Tensor& source, std::int64_t offset, const std::vector<std::int64_t>& strides, Tensor& target);
 
-// `count` consecutive elements.
+// Copies `count` consecutive elements.
 void copy_run(const Tensor& source, std::int64_t from, Tensor& target, std::int64_t to, std::int64_t count);
 
-// Every element becomes element 0 of `value` (equal types).
+// Sets every element to element 0 of `value`, which has the same type.
 void fill(Tensor& target, const Tensor& value);
 
-// Every element becomes zero, false or the empty string.
+// Sets every element to zero, false or the empty string.
 void fill_zero(Tensor& target);
 
 // Products of dimensions before, at and after an axis: a tensor as [outer, length, inner].

@@ -39,8 +39,8 @@ template <typename Storage, typename T>
 void write_plain(std::span<const T> values, Tensor& tensor) {
   Storage* data = tensor.mutable_data<Storage>();
   for (std::size_t i = 0; i < values.size(); ++i) {
-    // Integers of other widths wrap; going through 64 bits makes floats saturate at 64 bits and wrap below, like a C
-    // cast.
+    // Other integers wrap; floats are converted through 64 bits, so that they saturate at 64 bits and wrap below, like
+    // a C cast.
     if constexpr (std::is_integral_v<Storage> && std::is_floating_point_v<T>) {
       data[i] = static_cast<Storage>(std::is_same_v<Storage, std::uint64_t>
                                          ? convert<std::uint64_t>(values[i])

@@ -21,7 +21,7 @@ struct is_complex_type : std::false_type {};
 template <typename T>
 struct is_complex_type<std::complex<T>> : std::true_type {};
 
-// One conversion of scalars that is defined for every value: floats outside an integer's range saturate, NaN becomes 0.
+// Converts a scalar with a defined result for every value: floats outside an integer's range saturate, NaN becomes 0.
 template <typename To, typename From>
 To convert(From value) {
   if constexpr (is_complex_type<From>::value && !is_complex_type<To>::value) {
@@ -76,9 +76,9 @@ void with_wide_type(DType dtype, Body body) {
 
 // Row-major strides in elements.
 std::vector<std::int64_t> strides_of(const Shape& shape);
-// Strides that walk `input` as if broadcast to `output` (0 where it repeats).
+// Strides that read `input` as if broadcast to `output` (0 along repeated axes).
 std::vector<std::int64_t> broadcast_strides(const Shape& input, const Shape& output);
-// Advances a multi-index over `shape` in row-major order; false after the last.
+// Advances a multi-index over `shape` in row-major order; returns false after the last.
 bool advance(std::vector<std::int64_t>& index, const Shape& shape);
 
 // Copies element `from` of `source` to element `to` of `target` (equal types, strings and sub-byte types included).

@@ -1,4 +1,4 @@
-// What classifiers make of the scores of pairs of classes, shared by the kernels of ai.onnx.ml.
+// Converts the scores of pairs of classes to results of classifiers; shared by the kernels of ai.onnx.ml.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@ namespace tessera::backends::host {
 std::vector<double> probabilities_of_pairs(std::size_t classes, const std::vector<double>& scores,
                                            const std::vector<double>& a, const std::vector<double>& b);
 
-// What a classifier of two classes returns for the one score that it computes. The specification leaves it open; as in
-// onnxruntime, the first class gets the rest of 1, and softmax leaves the pair as it is.
+// The results of a classifier of two classes that computes one score. The specification leaves them open; as in
+// onnxruntime, the first class gets the rest of 1, and softmax leaves the pair unchanged.
 std::vector<double> scores_of_pair(double score, ops::PostTransform transform);
 
 }  // namespace tessera::backends::host

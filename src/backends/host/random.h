@@ -11,7 +11,8 @@
 
 namespace tessera::backends::host {
 
-// By the node's own seed and the run's number if it has a seed; else by the run's seed, in a stream of the node's own.
+// The generator: seeded by the node's seed attribute and the run's number if the node has one; else by the run's seed,
+// with a stream specific to the node.
 inline base::Philox random_of(const KernelContext& context) {
   const ir::Attributes& attributes = context.node().attributes;
   const std::uint64_t run = context.resources().seed;
@@ -23,7 +24,7 @@ inline base::Philox random_of(const KernelContext& context) {
   }
   if (const auto stream = attributes.find(ops::kStream); stream != attributes.end())
     return base::Philox(run, static_cast<std::uint64_t>(std::get<std::int64_t>(stream->second)));
-  // A node that no session prepared.
+  // For a node that no session prepared.
   std::uint64_t stream = 0xCBF29CE484222325;  // FNV-1a of the name
   for (const char c : context.node().name) stream = (stream ^ static_cast<std::uint8_t>(c)) * 0x100000001B3;
   for (const ir::ValueId output : context.node().outputs) {
@@ -32,13 +33,13 @@ inline base::Philox random_of(const KernelContext& context) {
   return base::Philox(run, stream);
 }
 
-// What Dropout multiplies its `element`th element by: 0, or 1 / (1 - ratio).
+// The factor of Dropout on element `element`: 0, or 1 / (1 - ratio).
 inline double dropout_factor(const base::Philox& random, double ratio, std::int64_t element) {
   const double number = base::philox_uniform_at(random.seed(), random.stream(), static_cast<std::uint64_t>(element));
   return number < ratio ? 0 : 1 / (1 - ratio);
 }
 
-// Seed and stream as a tensor of i64 [2], and back.
+// Writes seed and stream to a tensor of i64 [2]; read_random reads them back.
 inline void write_random(const base::Philox& random, Tensor& to) {
   to.mutable_data<std::int64_t>()[0] = static_cast<std::int64_t>(random.seed());
   to.mutable_data<std::int64_t>()[1] = static_cast<std::int64_t>(random.stream());

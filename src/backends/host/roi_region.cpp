@@ -8,7 +8,7 @@
 namespace tessera::backends::host {
 namespace {
 
-// Samples of one bin beyond which a region is taken for broken data.
+// The most samples per bin; a region with more is considered invalid.
 constexpr double kMostSamples = 0x1p20;
 
 std::int64_t samples_along(double extent, std::int64_t bins, std::int64_t ratio) {

@@ -1,4 +1,4 @@
-// Walking operands that broadcast to a common shape.
+// Reads operands that broadcast to a common shape.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace tessera::backends::reference {
 
 using namespace host;
 
-// For every element of `output` in row-major order, the element of an operand of shape `input` that it is made from.
+// For every element of `output` in row-major order, the index of the element of an operand of shape `input`.
 inline std::vector<std::int64_t> broadcast_positions(const Shape& input, const Shape& output) {
   const std::vector<std::int64_t> strides = broadcast_strides(input, output);
   std::vector<std::int64_t> positions = transient_vector<std::int64_t>(element_count(output));

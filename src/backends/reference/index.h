@@ -1,4 +1,4 @@
-// Indices that come as data.
+// Checks of indices that are data.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace tessera::backends::reference {
 
-// An index in [-bound, bound) as [0, bound); throws Error(failed) naming both otherwise.
+// Converts an index in [-bound, bound) to [0, bound); throws Error(failed) naming both for any other index.
 inline std::int64_t normalise_index(std::int64_t index, std::int64_t bound) {
   require(index >= -bound && index < bound, ErrorKind::failed, "index {} is outside [{}, {})", index, -bound, bound);
   return index < 0 ? index + bound : index;

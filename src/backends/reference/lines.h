@@ -1,4 +1,4 @@
-// Walking the lines of a tensor along one axis.
+// Iterates over the lines of a tensor along one axis.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ namespace tessera::backends::reference {
 
 using namespace host;
 
-// y_i = f(x_i) computed in the wide type of x; y has any type that `write` takes.
+// y_i = f(x_i) computed in the wide type of x; y has any type that `write` supports.
 template <typename F>
 void map_elements(KernelContext& context, F f) {
   with_wide_type(context.input(0).dtype(), [&](auto zero) {
@@ -22,7 +22,7 @@ void map_elements(KernelContext& context, F f) {
   });
 }
 
-// The same computed in double, also for integers.
+// y_i = f(x_i) computed in double, also for integers.
 template <typename F>
 void map_as_double(KernelContext& context, F f) {
   std::vector<double> values = read<double>(context.input(0));

@@ -17,7 +17,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\n\r\f\v") - first + 1);
 }
 
-// Without a plus sign, which from_chars does not know.
+// Removes a plus sign, which from_chars does not accept.
 std::string_view without_plus(std::string_view text) {
   const bool plus = text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+';
   return plus ? text.substr(1) : text;
@@ -60,7 +60,7 @@ std::string float_to_text(double value, DType type) {
   std::string text = shortest_scientific(value, type);
   const double magnitude = std::fabs(value);
   if (magnitude < 1e-4 || magnitude >= 1e16) return text;
-  // Lay the digits out around the point.
+  // Place the digits around the decimal point.
   const std::size_t mark = text.find('e');
   int exponent = 0;
   const std::string_view power = without_plus(std::string_view(text).substr(mark + 1));

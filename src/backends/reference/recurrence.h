@@ -1,4 +1,4 @@
-// The walk over time shared by the recurrent layers.
+// The loop over time shared by the recurrent layers.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ inline double apply(const ops::GateActivation& activation, double x, double clip
   return x;
 }
 
-// Operands of RNN, GRU and LSTM as doubles; absent biases, states and peepholes are zeros.
+// Operands of RNN, GRU and LSTM as doubles; absent biases, states and peepholes are zero.
 struct RecurrentOperands {
   std::int64_t length, batch, features, hidden, gates;
   std::vector<double> x, w, r, b, h, c, p;
@@ -62,7 +62,7 @@ struct RecurrentStep {
   const double* peepholes;           // P, [3 * hidden]
   std::vector<double>& h;            // in: the previous state; out: the new one
   std::vector<double>& c;
-  double* kept;  // where the step leaves ops::kept_gates values, each `hidden` apart; null: nowhere
+  double* kept;  // receives ops::kept_gates values, each `hidden` apart; null: not kept
 
   void keep(std::int64_t value, std::int64_t j, double x) const {
     if (kept != nullptr) kept[value * hidden + j] = x;
@@ -82,9 +82,8 @@ struct RecurrentStep {
 
 RecurrentOperands read_recurrent_operands(const KernelContext& context, const ops::RecurrentPlan& plan);
 
-// Runs `step(RecurrentStep&)` over time for every sequence and direction and writes Y, Y_h, Y_c and the gates as far as
-// they are wanted. Positions after the end of a sequence are zeros in Y; a sequence of length 0 keeps its initial
-// state.
+// Runs step(RecurrentStep&) over time for every sequence and direction and writes Y, Y_h, Y_c and the gates, as far as
+// they are wanted. Positions after the end of a sequence are zero in Y; a sequence of length 0 keeps its initial state.
 template <typename Step>
 void run_recurrence(KernelContext& context, const ops::RecurrentPlan& plan, const RecurrentOperands& in, Step step) {
   const std::int64_t directions = static_cast<std::int64_t>(plan.directions), hidden = in.hidden,

@@ -1,4 +1,4 @@
-// The oracle: slow, obvious, complete. Every fast kernel is tested against it.
+// The reference device: slow, simple and complete. Every fast kernel is tested against it.
 #pragma once
 
 #include "backends/backend.h"
@@ -6,7 +6,8 @@
 namespace tessera::backends {
 
 const Device& reference_device();
-// Its table, for devices that fall back on it openly (`tessera info --plan` shows "reference_…" as the chosen kernel).
+// The reference kernels, for devices that fall back on them openly (`tessera info --plan` shows "reference_…" as the
+// chosen kernel).
 std::span<const KernelEntry> reference_kernel_table();
 
 }  // namespace tessera::backends

@@ -21,22 +21,22 @@ struct Range {
   std::int64_t count() const { return std::max<std::int64_t>(end - begin, 0); }
 };
 
-// The k for which tap k of window `o` falls on [0, size).
+// The taps k of window `o` that are inside of [0, size).
 inline Range taps_inside(const ops::WindowAxis& axis, std::int64_t o, std::int64_t size) {
   const std::int64_t start = o * axis.stride - axis.pad_begin;
   return {std::max<std::int64_t>(0, base::ceil_divide(-start, axis.dilation)),
           std::min(axis.kernel, base::ceil_divide(size - start, axis.dilation))};
 }
 
-// The windows o in [0, count) whose tap k falls on [0, size).
+// The windows o in [0, count) whose tap k is inside of [0, size).
 inline Range windows_inside(const ops::WindowAxis& axis, std::int64_t k, std::int64_t count, std::int64_t size) {
   const std::int64_t shift = k * axis.dilation - axis.pad_begin;
   return {std::max<std::int64_t>(0, base::ceil_divide(-shift, axis.stride)),
           std::min(count, base::ceil_divide(size - shift, axis.stride))};
 }
 
-// Pairs of (window, position under one of its taps), row by row along the last axis. Windows are the outputs of a
-// convolution and the inputs of a transposed one; positions the other way round.
+// Pairs of (window, position under one of its taps), row by row along the last axis. For a convolution, windows are
+// outputs and positions inputs; for a transposed one it is the other way round.
 class WindowRows {
  public:
   WindowRows(std::span<const ops::WindowAxis> axes, bool transposed) : axes_(axes.begin(), axes.end()) {
@@ -52,11 +52,11 @@ class WindowRows {
   std::int64_t taps() const { return element_count(kernel_); }
   std::int64_t windows() const { return element_count(windows_); }
   std::int64_t positions() const { return element_count(positions_); }
-  // Distance of positions of neighbouring windows of a row.
+  // The distance between positions of neighbouring windows of a row.
   std::int64_t step() const { return axes_.back().stride; }
 
-  // body(tap, window, position, length): windows `window` + i meet positions `position` + i * step() at tap number
-  // `tap`. Now and then the run may be stopped: a large window over large rows takes seconds.
+  // Calls body(tap, window, position, length): for tap number `tap`, windows `window` + i read positions `position` + i
+  // * step(). Checks from time to time whether the run has to stop: a large window over large rows takes seconds.
   template <typename Body>
   void for_each(const KernelContext& context, Body body) const {
     constexpr std::int64_t kPairsBetweenChecks = 1 << 20;
@@ -115,8 +115,8 @@ class WindowRows {
   std::vector<std::int64_t> window_strides_, position_strides_;
 };
 
-// y[n, m, window] += w[m, c, tap] * x[n, c of m's group, position]; x [N, C, spatial...], w [M, C/groups, kernel...],
-// y [N, M, spatial...], starting from what y holds. T: double or int64_t.
+// y[n, m, window] += w[m, c, tap] * x[n, c of m's group, position]; x [N, C, spatial...], w [M, C/groups, kernel...], y
+// [N, M, spatial...], added to the values of y. T: double or int64_t.
 template <typename T>
 void convolve(const KernelContext& context, const WindowRows& rows, std::int64_t groups, const Shape& x_shape,
               const Shape& w_shape, const std::vector<T>& x, const std::vector<T>& w, std::vector<T>& y) {
@@ -139,7 +139,7 @@ void convolve(const KernelContext& context, const WindowRows& rows, std::int64_t
   });
 }
 
-// Values that start every output channel: bias[m] (or 0 without one) for each of the channel's `inner` elements.
+// The initial values of every output channel: bias[m] (or 0 without a bias) for each of the channel's `inner` elements.
 template <typename T>
 std::vector<T> start_from_bias(const std::vector<T>& bias, const Shape& y_shape) {
   std::vector<T> y = transient_vector<T>(element_count(y_shape), T{0});

@@ -1,13 +1,13 @@
-// When each operation on a simulated device begins and ends, on a clock of the caller's: decided by durations alone and
-// never by how fast the threads of this machine are.
+// Decides when each operation on a simulated device begins and ends, on a clock of the caller, by durations alone and
+// independently of how fast the threads of this machine are.
 //
-// Operations of one stream follow each other. An operation takes an engine for its duration: kernels take the compute
-// engine, copies the copy engine of their direction, so copies and kernels of different streams overlap and two kernels
-// do not. Operations are decided in the order of their start times; those that could start at the same time are ordered
-// by the seed. What lies before the start of an operation (its launch) takes no engine.
+// The operations of one stream run one after the other. An operation occupies an engine for its duration: a kernel the
+// compute engine, a copy the copy engine of its direction. So copies and kernels of different streams overlap, and two
+// kernels do not. The launch before the start of an operation occupies no engine. Operations are decided in the order
+// of their start times; operations that could start at the same time are ordered by the seed.
 //
-// The clock is usually virtual (base/threads/clock.h): it stands still until a host thread waits, and goes on no
-// further than to the next thing that happens, so that threads of VirtualClock::run() find equal times in each run.
+// The clock is usually virtual (base/threads/clock.h): it stands still until a host thread waits, and then advances
+// only to the next event, so that threads of VirtualClock::run() see equal times in each run.
 #pragma once
 
 #include <array>

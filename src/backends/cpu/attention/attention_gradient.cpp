@@ -1,10 +1,10 @@
 // Length: one kernel, whose steps share the sizes and the workspace of a head.
-// The gradient of attention in float32 (T. Dao, "FlashAttention-2", arXiv:2307.08691, section 3.1): scores of some
-// queries with some keys are computed again, block by block, and never stored as a whole.
+// The gradient of attention in float32 (T. Dao, "FlashAttention-2", arXiv:2307.08691, section 3.1): scores of blocks of
+// queries and keys are recomputed block by block, and never stored as a whole.
 //
-// A task is some queries of one head. It adds up the gradients of its queries in the result, and those of keys and
-// values too where it is the only task of their head; else each task has a part in the scratch memory, and the parts
-// are added in their order. What a task is depends on the shapes alone, so results do not depend on the threads.
+// A task is some queries of one head. It accumulates the gradients of its queries in the result, and those of keys and
+// values too if it is the only task of their head; otherwise each task has a part in scratch memory, and the parts are
+// added in order. The tasks depend only on the shapes, so results do not depend on the number of threads.
 #include "ops/attention/attention_gradient.h"
 
 #include <algorithm>

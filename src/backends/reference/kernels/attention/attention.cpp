@@ -15,7 +15,7 @@ namespace {
 
 using ops::AttentionSizes;
 
-// Keys or values of past and present as [batch, kv_heads, total_length, size].
+// Joins past and present keys or values to [batch, kv_heads, total_length, size].
 std::vector<double> join_past(const std::vector<double>& past, const std::vector<double>& now,
                               const AttentionSizes& sizes, std::int64_t size) {
   const std::int64_t total = sizes.total_length();
@@ -35,7 +35,7 @@ std::vector<double> join_past(const std::vector<double>& past, const std::vector
   return all;
 }
 
-// In place. Returns the largest score and the sum of e^(score - largest).
+// Computes softmax in place. Returns the largest score and the sum of e^(score - largest).
 std::pair<double, double> softmax_row(std::vector<double>& scores, ops::NanRows nan_rows) {
   double largest = -INFINITY, sum = 0;
   for (const double score : scores) largest = score > largest || std::isnan(score) ? score : largest;

@@ -17,7 +17,7 @@ namespace {
 using ops::AttentionSizes;
 namespace input = ops::attention_gradient_input;
 
-// Where row `i` of a head begins in an operand that is packed or has its heads first.
+// The offset of row `i` of a head in an operand that is packed or has its heads first.
 std::size_t row_at(bool packed, std::int64_t b, std::int64_t h, std::int64_t heads, std::int64_t i, std::int64_t length,
                    std::int64_t size) {
   return static_cast<std::size_t>((packed ? (b * length + i) * heads + h : (b * heads + h) * length + i) * size);
@@ -51,7 +51,7 @@ void attention_gradient(KernelContext& context) {
   const base::Philox random = drops ? read_random(context.input(input::random)) : base::Philox(0);
   std::vector<double> dq(q.size()), dk(k.size()), dv(v.size());
   const std::int64_t size = sizes.head_size, value_size = sizes.value_head_size, queries = sizes.query_length;
-  // Heads of K and V add up what several heads of Q give them, so they are what is split over threads.
+  // Work is split by heads of K and V, since these add up the gradients of several heads of Q.
   context.parallel_for(sizes.batch * sizes.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t b = task / sizes.kv_heads, kv = task % sizes.kv_heads;

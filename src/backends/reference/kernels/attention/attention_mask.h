@@ -1,4 +1,4 @@
-// What stands between the product and softmax of attention, for the reference kernels.
+// The masks between product and softmax of attention, for the reference kernels.
 #pragma once
 
 #include <array>
@@ -11,11 +11,11 @@
 
 namespace tessera::backends::reference {
 
-// Scores of (batch, head, query, key) with the masks. Scores and sums are rounded to float32 (but for operands of
-// float64): what a large finite mask leaves of a score is part of the result.
+// Applies the masks to the scores of (batch, head, query, key). Scores and sums are rounded to float32 (unless operands
+// are float64): the rounding of a score plus a large finite mask is part of the result.
 class AttentionMask {
  public:
-  // Inputs of the node, where it has them; `valid`: i64 [batch], how many keys count.
+  // Indices of the node's inputs, if it has them; `valid`: i64 [batch], the number of keys that count.
   struct Inputs {
     std::size_t mask, replacement, second_mask;
     const Tensor* valid = nullptr;
@@ -36,7 +36,7 @@ class AttentionMask {
   double operator()(double score, std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) const {
     if (causal_ && k - past_ > q) return -INFINITY;
     if (!valid_.empty() && k >= valid_[static_cast<std::size_t>(b)]) return -INFINITY;
-    // A mask shorter than the keys forbids the rest.
+    // If the mask is shorter than the keys, the other keys are masked.
     if (mask_.given && k >= mask_.length) return -INFINITY;
     if (replaces(b, h, q, k)) return replacement_.at(b, h, q, k);
     if (mask_.given) score = rounded(score + mask_.at(b, h, q, k));
@@ -48,8 +48,7 @@ class AttentionMask {
   }
 
  private:
-  // A tensor that broadcasts to [batch, heads, queries, keys], with an element for each key; of booleans those that
-  // are false are -infinity.
+  // A tensor that broadcasts to [batch, heads, queries, keys], with an element for each key; false becomes -infinity.
   struct Numbers {
     bool given = false;
     std::int64_t length = 0;

@@ -12,8 +12,7 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-// The operands of a call and the gradients of its operands; names as in ops/attention/linear_attention.cpp. Empty:
-// absent.
+// The operands of a call and their gradients; names as in ops/attention/linear_attention.cpp. Empty vectors are absent.
 struct Call {
   Doubles q, k, v, past, decay, beta, dy, dstate;
   Doubles dq, dk, dv, dpast, ddecay, dbeta;
@@ -22,7 +21,7 @@ struct Call {
   double scale = 1;
 };
 
-// Goes forward through one head in chunks and back through each chunk. Matrices are [size, value_size].
+// Computes one head: forward in chunks, then each chunk backward. Matrices are [size, value_size].
 class HeadGradient {
  public:
   HeadGradient(const KernelContext& context, Call& call, std::int64_t head)
@@ -94,7 +93,8 @@ class HeadGradient {
     }
   }
 
-  // `state_` is that before step t, `slope_` the gradient of that behind it, which becomes that of the one before.
+  // `state_` is the state before step t; `slope_` is the gradient of the state after it, and becomes that of the state
+  // before it.
   void backward(std::int64_t t) {
     forget(t);
     const std::int64_t at = place(t);
@@ -130,7 +130,7 @@ class HeadGradient {
     }
   }
 
-  // The share of the outputs of step t, which read state + k added^T.
+  // Adds the gradient from the outputs of step t, which read state + k added^T.
   void read_by_queries(std::int64_t t, const double* key) {
     for (std::int64_t g = 0; g < c_.group; ++g) {
       const std::int64_t out = step(t) * c_.query_heads + head_ % c_.kv_heads * c_.group + g;

@@ -15,7 +15,7 @@ using namespace host;
 
 namespace {
 
-// Row of the table for every element, or -1. Of equal keys the last one counts.
+// The row of the table for every element, or -1. If keys are equal, the last one counts.
 template <typename Key, typename Less>
 std::vector<std::int64_t> look_up(const std::vector<Key>& keys, const std::vector<Key>& wanted, Less less) {
   std::map<Key, std::int64_t, Less> rows(less);
@@ -52,7 +52,7 @@ void label_encoder(KernelContext& context) {
   }
 }
 
-// Columns of the last axis.
+// Selects columns of the last axis.
 void array_feature_extractor(KernelContext& context) {
   const Tensor& input = context.input(0);
   const std::vector<std::int64_t> columns = ops::integers_of(context.input(1));

@@ -10,7 +10,7 @@ using namespace host;
 
 namespace {
 
-// Columns of the last axis; a scalar has one.
+// The length of the last axis; 1 for a scalar.
 std::size_t columns_of(const Tensor& tensor) {
   return static_cast<std::size_t>(tensor.shape().empty() ? 1 : tensor.shape().back());
 }
@@ -19,7 +19,7 @@ std::vector<float> reals_or(const KernelContext& context, std::string_view name,
   return context.has_attribute(name) ? context.reals(name) : std::vector<float>{fallback};
 }
 
-// Replaces in the wide type T: double for floats, int64 for integers.
+// Replaces values in the wide type T: double for floats, int64 for integers.
 template <typename T, typename V>
 void impute(KernelContext& context, const std::vector<V>& values, T replaced) {
   std::vector<T> x = read<T>(context.input(0));
@@ -31,7 +31,7 @@ void impute(KernelContext& context, const std::vector<V>& values, T replaced) {
   write(x, context.output(0));
 }
 
-// Position of every category; a repeated one keeps its last.
+// The position of every category; the last one for a repeated category.
 template <typename T>
 std::map<T, std::size_t> index_of(const std::vector<T>& categories) {
   std::map<T, std::size_t> index;
@@ -45,7 +45,7 @@ void encode(KernelContext& context, std::span<const T> x, const std::vector<T>& 
   std::vector<double> y = transient_vector<double>(
       base::checked_multiply(static_cast<std::int64_t>(x.size()), static_cast<std::int64_t>(categories.size())));
   for (std::size_t i = 0; i < x.size(); ++i) {
-    // NaN has no place in an order, and so is not looked for.
+    // NaN cannot be ordered, and so is not looked up.
     const auto found = x[i] == x[i] ? index.find(x[i]) : index.end();
     if (found != index.end()) y[i * categories.size() + found->second] = 1;
     else require(context.integer("zeros") != 0, ErrorKind::failed, "unknown category '{}'", x[i]);
@@ -99,7 +99,7 @@ void one_hot_encoder(KernelContext& context) {
     const std::vector<std::int64_t> x = read<std::int64_t>(input);
     return encode(context, std::span<const std::int64_t>(x), categories);
   }
-  // Floats are cut to integers; what has none is no category.
+  // Floats are truncated to integers; a value without integer is not a category.
   std::vector<double> x = read<double>(input);
   for (double& value : x) value = std::trunc(value);
   encode(context, std::span<const double>(x), std::vector<double>(categories.begin(), categories.end()));

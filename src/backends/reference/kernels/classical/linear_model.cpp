@@ -24,7 +24,7 @@ double dot(Row a, Row b) {
   return sum;
 }
 
-// Calls body(row number, row) for every row of 'X'.
+// Calls body(row number, row) for every row of X.
 template <typename Body>
 void for_each_row(KernelContext& context, Body body) {
   const std::vector<double> x = read<double>(context.input(0));
@@ -80,7 +80,7 @@ std::vector<double> kernel_values(const ops::SvmPlan& plan, Row x, const std::ve
   return values;
 }
 
-// Decisions of all pairs of classes, and the votes that they give; s > 0 is a vote for the first of the pair.
+// The decisions of all pairs of classes, and the votes they give; s > 0 is a vote for the first of the pair.
 struct PairDecisions {
   std::vector<double> scores, votes;
 };
@@ -129,7 +129,7 @@ void linear_classifier(KernelContext& context) {
   std::vector<double> z;
   for_each_row(context, [&](std::size_t row, Row x) {
     std::vector<double> scores = linear_scores(x, coefficients, intercepts, coefficients.size() / x.size());
-    // Classes tie where their float32 scores, which is what the operator returns, are equal.
+    // Classes tie if their float32 scores, which the operator returns, are equal.
     for (double& score : scores) score = static_cast<float>(score);
     if (scores.size() == 1) {
       set_label(context, row, scores[0] > 0 ? 1 : 0);

@@ -10,7 +10,7 @@
 namespace tessera::backends::reference {
 namespace {
 
-// A prefix tree of n-grams; `column` is where a complete one counts, or -1.
+// A prefix tree of n-grams; `column` is the output column of a complete n-gram, or -1.
 template <typename Item>
 struct Prefix {
   std::map<Item, std::unique_ptr<Prefix>> next;
@@ -40,8 +40,8 @@ Prefix<Item> build_tree(const ops::AttributeReader& reader, const std::vector<It
   return root;
 }
 
-// Counts the n-grams of one row whose items lie 1, 2 … max_skip_count + 1 apart. Single items count once, at
-// distance 1.
+// Counts the n-grams of one row whose items are 1, 2 … max_skip_count + 1 apart. Single items count once, at distance
+// 1.
 template <typename Item>
 void count_row(const KernelContext& reader, const Prefix<Item>& root, std::span<const Item> row, float* counts) {
   const std::int64_t items = static_cast<std::int64_t>(row.size()), longest = reader.integer("max_gram_length");

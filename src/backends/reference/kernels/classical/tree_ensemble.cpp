@@ -40,7 +40,7 @@ bool is_true(const Forest& forest, const Forest::Node& node, double x) {
 
 struct Scores {
   std::vector<double> values;
-  std::vector<std::uint8_t> voted;  // whether any leaf spoke about the target
+  std::vector<std::uint8_t> voted;  // whether any leaf voted for the target
 };
 
 Scores score(const Forest& forest, const double* row, ScorePrecision rounded) {
@@ -69,7 +69,7 @@ Scores score(const Forest& forest, const double* row, ScorePrecision rounded) {
   return scores;
 }
 
-// Trees are read once and walked by every run.
+// The trees are read once and used by every run.
 class TreeEnsembleKernel final : public Kernel {
  public:
   TreeEnsembleKernel(Forest forest, ScorePrecision rounded)

@@ -13,7 +13,7 @@ using namespace host;
 
 namespace {
 
-// Calls body(pixel, position) for each element of the input that falls on a pixel.
+// Calls body(pixel, position) for each element of the input that is added to a pixel.
 template <typename Body>
 void for_each_pixel(const ops::Col2ImGeometry& geometry, std::int64_t batch, Body body) {
   // The input is [N * C, block…, positions…].

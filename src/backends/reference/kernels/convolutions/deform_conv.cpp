@@ -10,7 +10,7 @@ using namespace host;
 
 namespace {
 
-// The elements around a real position with their weights and the weights' slopes along each axis; none outside.
+// The pixels around a real position, with their weights and the weights' derivatives along each axis; none outside.
 struct Corner {
   std::int64_t offset = 0;
   double weight = 1;
@@ -56,7 +56,7 @@ struct Samples {
     return static_cast<std::size_t>((group * taps + tap) * outputs + o);
   }
 
-  // body(tap, window, corners); `group`: image * groups + offset group.
+  // Calls body(tap, window, corners); `group`: image * groups + offset group.
   template <typename Body>
   void for_each(const KernelContext& context, const std::vector<double>& offsets, std::int64_t group, Body body) const {
     std::vector<std::int64_t> tap(axes.size(), 0), window(axes.size(), 0);
@@ -105,7 +105,7 @@ void deform_conv(KernelContext& context) {
   const std::int64_t positions = element_count(samples.spatial), groups = context.integer("group");
   const std::int64_t per_group = w_shape[1], channels = x_shape[1], features = w_shape[0];
   std::vector<double> y = start_from_bias(bias, y_shape);
-  // The samples under one channel's windows serve all features of its group.
+  // The samples under one channel's windows are used for all output channels of its group.
   const auto add_channel = [&](std::int64_t n, std::int64_t c) {
     const std::int64_t offset_group = n * samples.groups + c / (channels / samples.groups);
     const std::int64_t feature_count = features / groups, first = c / per_group * feature_count;

@@ -29,7 +29,7 @@ void cast_to_text(const Tensor& input, Tensor& output) {
   });
 }
 
-// Text becomes bool by its number, or as "True" and "False", which is how bools are written.
+// Text is converted to bool as a number, or as "True" or "False", the text of bools.
 double text_to_truth(const std::string& text) {
   if (text == "True" || text == "true") return 1;
   if (text == "False" || text == "false") return 0;
@@ -51,7 +51,7 @@ void cast_from_text(const Tensor& input, Tensor& output) {
   });
 }
 
-// The power of two 2^(bits - 127) for a value, after the table in ONNX's description of Cast; 0xFF is NaN.
+// The power of two 2^(bits - 127) for a value, by the table in ONNX's description of Cast; 0xFF is NaN.
 std::uint8_t to_scale(double value, bool saturate, const std::string& mode) {
   constexpr std::uint8_t nan = 0xFF, largest = 0xFE;
   if (std::isnan(value) || value < 0) return nan;

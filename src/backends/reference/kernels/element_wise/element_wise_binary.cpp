@@ -10,7 +10,7 @@
 namespace tessera::backends::reference {
 namespace {
 
-// z = f(x, y) over inputs 0 and 1, in the wide type of input 0.
+// z = f(x, y) for inputs 0 and 1, in the wide type of input 0.
 template <typename F>
 void combine(KernelContext& context, F f) {
   Tensor& output = context.output(0);
@@ -23,7 +23,7 @@ void combine(KernelContext& context, F f) {
   });
 }
 
-// Folds all inputs, from the first on, in the wide type; finish(x) ends each element.
+// Folds all inputs, starting with the first, in the wide type; finish(x) is applied to each element at the end.
 template <typename F, typename Finish>
 void fold(KernelContext& context, F f, Finish finish) {
   Tensor& output = context.output(0);
@@ -42,7 +42,7 @@ void fold(KernelContext& context, F f, Finish finish) {
 
 const auto as_it_is = [](auto x) { return x; };
 
-// Integer arithmetic wraps: it goes through uint64.
+// Integer arithmetic wraps: it is computed in uint64.
 template <typename T, typename F>
 T wrapping(T x, T y, F f) {
   if constexpr (std::is_floating_point_v<T>) return f(x, y);
@@ -58,14 +58,14 @@ template <typename T>
 T quotient(T x, T y) {
   if constexpr (std::is_floating_point_v<T>) return x / y;
   check_divisor(y);
-  // The lowest integer by -1 wraps to itself.
+  // The lowest integer divided by -1 wraps to itself.
   if constexpr (std::is_signed_v<T>) {
     if (y == T{-1}) return static_cast<T>(std::uint64_t{0} - static_cast<std::uint64_t>(x));
   }
   return x / y;
 }
 
-// The remainder of truncated division (C), or of division rounded down.
+// The remainder of truncated division (as in C), or of division rounded down.
 template <typename T>
 T remainder_of(T x, T y, bool truncated) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -80,7 +80,7 @@ T remainder_of(T x, T y, bool truncated) {
   }
 }
 
-// The larger (or smaller) of two; NaN wins over numbers.
+// The larger (or smaller) of two; NaN if either is NaN.
 template <typename T>
 T pick(T x, T y, bool larger) {
   if (x != x) return x;
@@ -114,7 +114,8 @@ void mod(KernelContext& context) {
 void pow(KernelContext& context) {
   Tensor& output = context.output(0);
   if (!is_float(context.input(0).dtype()) && !is_float(context.input(1).dtype())) {
-    // Powers beyond int64 only meet bases whose result is the same for any larger even or odd power, or wraps anyway.
+    // Unsigned exponents beyond int64 lose their highest bit, but keep their parity: the bases for which they can be
+    // computed give the same result for any large even or odd exponent, and other results wrap anyway.
     std::vector<std::int64_t> x = read_broadcast<std::int64_t>(context.input(0), output.shape());
     const bool is_unsigned = is_unsigned_integer(context.input(1).dtype());
     const std::vector<std::int64_t> y = read_broadcast<std::int64_t>(context.input(1), output.shape());

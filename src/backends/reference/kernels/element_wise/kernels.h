@@ -10,11 +10,12 @@ namespace tessera::backends::reference {
 // element_wise_unary.cpp
 void relu(KernelContext&);
 void sigmoid(KernelContext&);
-// reshape.cpp: operators whose output is the input's bytes
+// movement/reshape.cpp: operators whose output has the input's bytes
 void copy_bytes(KernelContext&);
 void reshape(KernelContext&);
 void squeeze(KernelContext&);
 void unsqueeze(KernelContext&);
+// element_wise_unary.cpp
 void abs(KernelContext&);
 void acos(KernelContext&);
 void acosh(KernelContext&);
@@ -46,11 +47,12 @@ void tan(KernelContext&);
 // element_wise_unary.cpp
 void relu(KernelContext&);
 void sigmoid(KernelContext&);
-// reshape.cpp: operators whose output is the input's bytes
+// movement/reshape.cpp: operators whose output has the input's bytes
 void copy_bytes(KernelContext&);
 void reshape(KernelContext&);
 void squeeze(KernelContext&);
 void unsqueeze(KernelContext&);
+// element_wise_unary.cpp
 void abs(KernelContext&);
 void acos(KernelContext&);
 void acosh(KernelContext&);

@@ -14,8 +14,8 @@ using namespace host;
 
 namespace {
 
-// Where element `i` (counted from the first kept one, so negative in front) of an axis with `kept` elements comes from;
-// -1 for the constant. Reflection goes on to and fro as numpy.pad does.
+// The source of element `i` of an axis with `kept` elements, counted from the first kept one (negative before it); -1
+// for the constant. Reflection continues back and forth as numpy.pad does.
 std::int64_t source_position(std::int64_t i, std::int64_t kept, ops::PadMode mode) {
   if (i >= 0 && i < kept) return i;
   switch (mode) {
@@ -34,7 +34,7 @@ std::int64_t source_position(std::int64_t i, std::int64_t kept, ops::PadMode mod
   return phase < kept ? phase : period - phase;
 }
 
-// Puts the constant everywhere, to be overwritten.
+// Fills the output with the constant, to be overwritten.
 void fill_constant(KernelContext& context, Tensor& output) {
   if (!context.has_input(2)) return fill_zero(output);
   require(context.input(2).elements() == 1, ErrorKind::invalid_model,
@@ -44,7 +44,7 @@ void fill_constant(KernelContext& context, Tensor& output) {
 
 }  // namespace
 
-// Negative pads crop first; what is left is then padded.
+// Negative pads crop first; the rest is then padded.
 void pad(KernelContext& context) {
   const Tensor& input = context.input(0);
   const ops::PadMode mode = ops::pad_mode(context);
@@ -74,7 +74,7 @@ void pad(KernelContext& context) {
   });
 }
 
-// A crop starts at floor(difference / 2), padding puts the odd element behind.
+// A crop starts at floor(difference / 2); with padding the odd element is behind.
 void center_crop_pad(KernelContext& context) {
   const Tensor& input = context.input(0);
   const Shape shape = ops::concrete_shape(

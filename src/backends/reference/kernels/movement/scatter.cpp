@@ -18,7 +18,7 @@ namespace {
 
 using ops::ScatterReduction;
 
-// Integers wrap; NaN wins over every number.
+// Integers wrap; the result is NaN if either operand is NaN.
 template <typename T>
 T combine(ScatterReduction reduction, T old, T update) {
   if constexpr (std::is_same_v<T, std::complex<double>>) {
@@ -57,7 +57,7 @@ void reduce(ScatterReduction reduction, const Tensor& updates, const std::vector
   write(values, output);
 }
 
-// output = data, then element targets[i] meets update i, in order.
+// output = data, then update i is combined with element targets[i], in order.
 void scatter(ScatterReduction reduction, const Tensor& data, const Tensor& updates,
              const std::vector<std::int64_t>& targets, Tensor& output) {
   copy_run(data, 0, output, 0, data.elements());
@@ -169,7 +169,7 @@ void sum_rows(KernelContext& context) {
   const std::int64_t inner = count == 0 ? 0 : rows.elements() / count;
   const std::vector<std::int64_t> positions = ops::integers_of(indices);
   const std::vector<double> values = read<double>(rows);
-  std::map<std::int64_t, std::vector<double>> sums;  // by place
+  std::map<std::int64_t, std::vector<double>> sums;  // by position
   for (std::int64_t k = 0; k < count; ++k) {
     std::vector<double>& sum = sums[normalise_index(positions[static_cast<std::size_t>(k)], size)];
     sum.resize(static_cast<std::size_t>(inner));

@@ -10,7 +10,7 @@ using namespace host;
 
 namespace {
 
-// `input`, seen as `shape`, with its axes permuted, into `output` under whatever shape it has.
+// Writes `input`, reshaped to `shape`, with its axes permuted to `output`, which may have any shape of equal size.
 void permute(const Tensor& input, const Shape& shape, const std::vector<std::int64_t>& permutation, Tensor& output) {
   const std::vector<std::int64_t> own = strides_of(shape);
   std::vector<std::int64_t> strides;
@@ -30,7 +30,7 @@ void transpose(KernelContext& context) {
   permute(input, input.shape(), ops::permutation_of(context, input.rank()), context.output(0));
 }
 
-// As in the ONNX description of DepthToSpace, which gives both modes as reshape, transpose, reshape.
+// As ONNX describes both modes of DepthToSpace: reshape, transpose, reshape.
 void depth_to_space(KernelContext& context) {
   const Shape& out = context.output(0).shape();
   const Shape& in = context.input(0).shape();

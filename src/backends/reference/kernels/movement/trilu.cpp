@@ -8,7 +8,7 @@ namespace tessera::backends::reference {
 
 using namespace host;
 
-// Upper keeps column - row >= k, lower keeps column - row <= k.
+// Upper keeps elements with column - row >= k, lower those with column - row <= k.
 void trilu(KernelContext& context) {
   const Tensor& input = context.input(0);
   Tensor& output = context.output(0);

@@ -21,7 +21,7 @@ void max_pool_gradient(KernelContext& context) {
   for (const ops::WindowAxis& axis : axes) windows.push_back(axis.output), kernel.push_back(axis.kernel);
   const std::vector<std::int64_t> strides = strides_of(spatial);
   const std::int64_t inputs = element_count(spatial), outputs = element_count(windows);
-  // Where an element of an image lies.
+  // The index of an element of an image.
   const auto at = [&](std::int64_t plane, std::int64_t position, std::int64_t positions) {
     return static_cast<std::size_t>(last ? (plane / channels * positions + position) * channels + plane % channels
                                          : plane * positions + position);
@@ -30,7 +30,7 @@ void max_pool_gradient(KernelContext& context) {
   std::vector<std::int64_t> window(axes.size(), 0);
   for (std::int64_t o = 0; o < outputs; ++o, advance(window, windows)) {
     context.check_stop();
-    // The elements under the window, in order.
+    // Indices of the elements under the window, in order.
     std::vector<std::int64_t> taken, tap(axes.size(), 0);
     if (element_count(kernel) > 0) {
       do {

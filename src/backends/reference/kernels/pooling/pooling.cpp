@@ -11,8 +11,8 @@ using namespace host;
 
 namespace {
 
-// What a reduction sees of one window: the elements under it that are not padding, by offset in their channel, and how
-// many taps fall on the padded input.
+// A window as reductions see it: the elements under it that are not padding, as offsets in their channel, and the
+// number of taps on the padded input.
 struct Window {
   const std::vector<std::int64_t>& offsets;
   std::int64_t padded_taps;
@@ -28,7 +28,7 @@ void for_each_window(const KernelContext& context, const Shape& x_shape, Reduce 
   for (const ops::WindowAxis& axis : axes) windows.push_back(axis.output);
   const std::int64_t outputs = element_count(windows);
   if (outputs == 0) return;
-  // Windows are the same for every channel: find each once.
+  // Windows are the same for every channel, so each is computed once.
   const std::int64_t channels = x_shape[0] * x_shape[1];
   std::vector<std::int64_t> window(axes.size(), 0), offsets;
   for (std::int64_t o = 0; o < outputs; ++o, advance(window, windows)) {
@@ -55,7 +55,7 @@ void for_each_window(const KernelContext& context, const Shape& x_shape, Reduce 
   }
 }
 
-// Offset within a channel counted with the first spatial axis fastest.
+// The offset within a channel, counted with the first spatial axis fastest.
 std::int64_t column_major(std::int64_t offset, const Shape& x_shape) {
   std::int64_t result = 0;
   for (std::size_t i = x_shape.size(); i-- > 2;) {
@@ -79,7 +79,7 @@ void max_pool_as(KernelContext& context) {
   const T least =
       std::is_same_v<T, double> ? static_cast<T>(-INFINITY) : static_cast<T>(input.dtype() == DType::i8 ? -128 : 0);
   for_each_window(context, input.shape(), [&](std::int64_t channel, std::int64_t o, const Window& window) {
-    // A window of nothing but padding has the least value and no index. NaN wins over every number.
+    // A window that contains only padding has the least value and no index. NaN is larger than every number.
     T best = least;
     std::int64_t where = -1;
     for (const std::int64_t offset : window.offsets) {
@@ -112,7 +112,7 @@ void sum_pool(KernelContext& context, Term term, Finish finish) {
   write(y, context.output(0));
 }
 
-// y = finish(fold over all of a channel's elements), starting from `start`.
+// y = finish(fold over all elements of a channel), starting from `start`.
 template <typename Fold, typename Finish>
 void pool_globally(KernelContext& context, double start, Fold fold, Finish finish) {
   const std::vector<double> x = read<double>(context.input(0));
@@ -186,7 +186,7 @@ void max_unpool(KernelContext& context) {
   const Tensor &x = context.input(0), &indices = context.input(1);
   const ops::WindowAttributes attributes =
       ops::read_window_attributes(context, std::vector<std::int64_t>(x.shape().size() - 2, -1));
-  // Indices count elements of the shape without output_shape; a larger output holds that in its first corner.
+  // Indices count elements of the shape without output_shape; a larger output contains that shape in its first corner.
   Shape natural{x.shape()[0], x.shape()[1]};
   for (std::size_t i = 0; i < attributes.rank(); ++i) {
     natural.push_back(ops::unpooled_size(attributes, i, x.shape()[i + 2]));

@@ -32,7 +32,7 @@ double determinant(const KernelContext& context, double* matrix, std::int64_t n)
   return result;
 }
 
-// The determinant without row `row` and column `column`, with the sign of their place.
+// The cofactor: the determinant without row `row` and column `column`, with the sign of their position.
 double cofactor(const KernelContext& context, const double* matrix, std::int64_t n, std::int64_t row,
                 std::int64_t column) {
   std::vector<double> minor;

@@ -11,10 +11,10 @@ using namespace host;
 
 namespace {
 
-// All indices of an equation as axes of one iteration space: output indices first, then those summed over.
+// All indices of an equation as axes of one iteration space: output indices first, then summed ones.
 struct Space {
   Shape output, summed;
-  // Per operand, strides over output and summed axes; 0 where the operand does not have the index or broadcasts.
+  // Per operand, strides over output and summed axes; 0 if the operand does not have the index or broadcasts.
   std::vector<std::vector<std::int64_t>> output_strides, summed_strides;
 };
 
@@ -80,7 +80,7 @@ void einsum(KernelContext& context) {
   const Space space = make_space(equation, ops::einsum_sizes(equation, shapes), shapes);
   with_wide_type(context.input(0).dtype(), [&](auto zero) {
     using T = decltype(zero);
-    // Integer arithmetic wraps: it goes through uint64.
+    // Integer arithmetic wraps: it is computed in uint64.
     using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
     std::vector<std::vector<T>> operands;
     for (std::size_t i = 0; i < shapes.size(); ++i) operands.push_back(read<T>(context.input(i)));

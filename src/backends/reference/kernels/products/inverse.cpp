@@ -9,8 +9,8 @@ using namespace host;
 
 namespace {
 
-// Gauss-Jordan elimination with partial pivoting: `matrix` becomes the unit matrix, and `result`, that one to begin
-// with, the inverse.
+// Inverts by Gauss-Jordan elimination with partial pivoting: `matrix` becomes the unit matrix, and `result`, initially
+// the unit matrix, becomes the inverse.
 void invert(const KernelContext& context, double* matrix, double* result, std::int64_t n) {
   for (std::int64_t column = 0; column < n; ++column) {
     context.check_stop();

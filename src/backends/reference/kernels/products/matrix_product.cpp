@@ -11,7 +11,7 @@ using namespace host;
 
 namespace {
 
-// Operands of one matmul with rank-1 operands made matrices.
+// The operands of one matmul; operands of rank 1 become matrices.
 struct Product {
   Shape batch;  // of the result
   std::int64_t rows = 0, inner = 0, columns = 0;
@@ -74,7 +74,7 @@ std::vector<T> multiply(const KernelContext& context, const std::vector<T>& a, c
   return result;
 }
 
-// Integer arithmetic wraps like the hardware's: unsigned 64-bit holds the same low bits for signed operands.
+// Integer arithmetic wraps like the hardware's: unsigned 64-bit integers have the same low bits for signed operands.
 template <typename T>
 using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
 
@@ -88,7 +88,8 @@ std::vector<Accumulator<T>> read_accumulators(const Tensor& tensor) {
   }
 }
 
-// Elements minus zero points: one, or one a row (`along_rows`) or a column of the last two dimensions, batched or not.
+// Elements minus zero points: one zero point, or one per row (`along_rows`) or column of the last two dimensions,
+// batched or not.
 std::vector<double> shifted(const Tensor& tensor, const Tensor* zero_point, bool along_rows) {
   std::vector<double> values = read<double>(tensor);
   if (zero_point == nullptr) return values;
@@ -109,7 +110,7 @@ std::vector<double> shifted(const Tensor& tensor, const Tensor* zero_point, bool
   return values;
 }
 
-// One value, one a line (a row or a column), or one a line of every matrix of the batch.
+// One value, one per line (row or column), or one per line of every matrix of the batch.
 struct LineValues {
   LineValues(const Tensor& tensor, std::int64_t lines, std::int64_t matrices, std::string_view name)
       : values(read<double>(tensor)), lines(lines) {
@@ -178,7 +179,7 @@ void matmul_integer(KernelContext& context) {
   const Product product = product_of(context.input(0).shape(), context.input(1).shape());
   const std::vector<double> a = shifted(context.input(0), context.has_input(2) ? &context.input(2) : nullptr, true);
   const std::vector<double> b = shifted(context.input(1), context.has_input(3) ? &context.input(3) : nullptr, false);
-  // Every partial sum is a whole number below 2^53 for any shape that fits in memory, so double is exact.
+  // Every partial sum is an integer below 2^53 for any shape that fits in memory, so double is exact.
   write(multiply(context, a, b, product), context.output(0));
 }
 

@@ -11,7 +11,7 @@ using namespace host;
 
 namespace {
 
-// Values minus their zero point, which is one value or one for each of `channels` equal parts.
+// Values minus their zero point: one zero point, or one for each of `channels` equal parts.
 std::vector<std::int64_t> without_zero_point(const Tensor& tensor, const Tensor* zero_point, std::int64_t channels) {
   std::vector<std::int64_t> values = read<std::int64_t>(tensor);
   if (zero_point == nullptr || values.empty()) return values;

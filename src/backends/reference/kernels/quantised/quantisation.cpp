@@ -13,7 +13,7 @@ using namespace host;
 
 namespace {
 
-// Index of the scale for each element of a tensor.
+// The index of the scale for each element of a tensor.
 class ScaleIndex {
  public:
   ScaleIndex(const Shape& tensor, const Shape& scale, const ops::QuantisationLayout& layout) : layout_(layout) {
@@ -42,7 +42,7 @@ class ScaleIndex {
   std::int64_t inner_ = 1, length_ = 1, blocks_ = 1;
 };
 
-// The value as a number of this type holds it.
+// The value rounded to this type.
 double rounded_to(DType type, double value) {
   switch (type) {
     case DType::f16:
@@ -75,7 +75,7 @@ void quantize_linear(KernelContext& context) {
   const ScaleIndex index(context.input(0).shape(), context.input(1).shape(), layout);
   require(zeros.size() == scales.size(), ErrorKind::invalid_model, "{} zero points for {} scales", zeros.size(),
           scales.size());
-  // The division happens in the scale's precision, unless the attribute says otherwise.
+  // Divides in the scale's precision, unless the attribute says otherwise.
   const std::int64_t precision = context.integer("precision");
   const DType division_type = precision != 0 ? static_cast<DType>(precision) : context.input(1).dtype();
   const DType type = context.output(0).dtype();

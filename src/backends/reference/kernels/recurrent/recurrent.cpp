@@ -22,7 +22,7 @@ RecurrentOperands read_recurrent_operands(const KernelContext& context, const op
   in.r = read<double>(context.input(2));
   in.b = read_or_zeros(3, directions * 2 * in.gates * in.hidden);
   in.h = read_or_zeros(5, directions * in.batch * in.hidden);
-  const bool lstm = in.gates == 4;  // others may have something else at these places
+  const bool lstm = in.gates == 4;  // in other operators these indices may be other inputs
   in.c = lstm ? read_or_zeros(6, directions * in.batch * in.hidden)
               : std::vector<double>(static_cast<std::size_t>(directions * in.batch * in.hidden), 0.0);
   in.p = lstm ? read_or_zeros(7, directions * 3 * in.hidden)

@@ -6,13 +6,13 @@ namespace tessera::backends::reference {
 
 namespace {
 
-// Sums of gradients, each laid out as its operand.
+// Sums of gradients, each in the layout of its operand.
 struct Gradients {
   std::vector<double> x, w, r, b, h, c, p;
 };
 
-// One sequence in one direction, walked from its last step to its first. The names are those of recurrent.cpp's
-// comments; a leading d means the gradient of.
+// Backpropagates through one sequence in one direction, from its last step to its first. Names are those of
+// recurrent.cpp's comments; a leading d means the gradient.
 class Backward {
  public:
   Backward(const KernelContext& context, const ops::RecurrentPlan& plan, const RecurrentOperands& in)
@@ -86,7 +86,7 @@ class Backward {
     if (in_.gates == 4) lstm(t, cell, input);
     else if (in_.gates == 3) gru(t, before, input, next);
     else rnn(t, input);
-    std::vector<double> recurrent = input;  // the same as R's product meets it
+    std::vector<double> recurrent = input;  // the gradients of R's product
     if (in_.gates == 3 && linear_before_reset_) {
       const std::vector<double> r = kept_at(t, 1);
       for (std::int64_t j = 0; j < hidden; ++j) recurrent[u(2 * hidden + j)] *= r[u(j)];
@@ -99,7 +99,7 @@ class Backward {
         sums.w[u((d_ * rows + row) * in_.features + k)] += input[u(row)] * in_.x[u(x + k)];
         sums.x[u(x + k)] += input[u(row)] * w[k];
       }
-      const bool gated = in_.gates == 3 && !linear_before_reset_ && row >= 2 * hidden;  // R met r ⊙ H'
+      const bool gated = in_.gates == 3 && !linear_before_reset_ && row >= 2 * hidden;  // R is multiplied by r ⊙ H'
       const std::vector<double> met = gated ? kept_at(t, 3) : before;
       for (std::int64_t k = 0; k < hidden; ++k) {
         sums.r[u((d_ * rows + row) * hidden + k)] += recurrent[u(row)] * met[u(k)];

@@ -8,7 +8,7 @@ using namespace host;
 
 namespace {
 
-// better(x, best) is strict. Among equals the first wins, or the last.
+// better(x, best) is strict. If elements are equal, the first wins, or the last.
 template <typename Better>
 void choose(KernelContext& context, Better better) {
   const Tensor& input = context.input(0);

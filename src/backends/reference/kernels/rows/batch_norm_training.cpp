@@ -19,7 +19,7 @@ struct Channels {
     channels = shape[axis];
     for (std::size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
   }
-  // Calls body(channel, element).
+  // Calls body(channel, element) for every element.
   template <typename Body>
   void for_each(const Body& body) const {
     for (std::int64_t i = 0; i < outer * channels * inner; ++i)

@@ -27,7 +27,7 @@ void accumulate(KernelContext& context, T start, Step step) {
   write(values, context.output(0));
 }
 
-// Floats run in double, integers wrap.
+// Floats are summed in double; integers wrap.
 template <typename Step>
 void accumulate_any(KernelContext& context, int start, Step step) {
   if (is_float(context.input(0).dtype())) accumulate(context, static_cast<double>(start), step);

@@ -24,7 +24,7 @@ std::vector<Complex> roots_of_unity(std::int64_t length, int sign) {
   return roots;
 }
 
-// sum_n signal[n] root^(k n) by definition, where the signal is taken as followed by zeros.
+// sum_n signal[n] root^(k n) by definition, where the signal is padded with zeros.
 Complex transform_bin(const std::vector<Complex>& signal, const std::vector<Complex>& roots, std::int64_t k) {
   const std::int64_t length = static_cast<std::int64_t>(roots.size());
   Complex sum = 0;
@@ -48,7 +48,8 @@ std::vector<Complex> complete_spectrum(const std::vector<Complex>& half, std::in
   return full;
 }
 
-// Elements of a tensor whose last axis of 1 or 2 holds real and imaginary parts, or of a signal [batch, samples].
+// The complex elements of a tensor whose last axis, of size 1 or 2, holds real and imaginary parts, or of a signal
+// [batch, samples].
 std::vector<Complex> read_pairs(const Tensor& tensor, bool real = false) {
   const std::vector<double> values = read<double>(tensor);
   if (real || tensor.shape().back() == 1) return {values.begin(), values.end()};
@@ -97,7 +98,7 @@ void dft(KernelContext& context) {
   write_pairs(result, output);
 }
 
-// Frame f holds samples from f * step on, times the window; a window shorter than the frame is followed by zeros.
+// Frame f holds samples from f * step on, times the window; a window shorter than the frame is padded with zeros.
 void stft(KernelContext& context) {
   const Tensor& signal = context.input(0);
   const bool windowed = context.has_input(2);

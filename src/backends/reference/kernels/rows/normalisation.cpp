@@ -15,7 +15,7 @@ struct Moments {
   double mean = 0, variance = 0;  // population variance
 };
 
-// Of the elements that `at(0 … count − 1)` yields, in two passes.
+// Mean and variance of the elements that `at(0 … count − 1)` returns, in two passes.
 template <typename At>
 Moments moments_of(std::int64_t count, At at) {
   Moments moments;
@@ -37,7 +37,7 @@ struct Channels {
   std::int64_t batch, channels, positions = 1;
 };
 
-// Elements before and from `axis` on.
+// The number of elements before `axis`, and from it on.
 std::pair<std::int64_t, std::int64_t> split_at(const Shape& shape, std::int64_t axis) {
   const std::int64_t outer = std::accumulate(shape.begin(), shape.begin() + axis, std::int64_t{1}, std::multiplies<>());
   const std::int64_t inner = std::accumulate(shape.begin() + axis, shape.end(), std::int64_t{1}, std::multiplies<>());
@@ -144,7 +144,7 @@ void rms_normalization(KernelContext& context) {
 
 namespace {
 
-// Each group of each sample over its channels and positions, then a scale and a shift a channel.
+// Normalises each group of each sample over its channels and positions, then applies a scale and a shift per channel.
 void normalise_groups(KernelContext& context, std::int64_t groups) {
   std::vector<double> x = read<double>(context.input(0));
   const Channels view(context.input(0).shape());
@@ -192,7 +192,7 @@ void lp_normalization(KernelContext& context) {
 void mean_variance_normalization(KernelContext& context) {
   std::vector<double> x = read<double>(context.input(0));
   const Shape& shape = context.input(0).shape();
-  // Elements that agree in the axes kept share their statistics.
+  // Elements with equal indices along the kept axes share their statistics.
   std::vector<std::int64_t> kept_strides(shape.size(), 0);
   std::vector<bool> reduced(shape.size(), false);
   for (std::int64_t axis : context.integers("axes"))

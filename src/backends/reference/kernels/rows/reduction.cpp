@@ -12,7 +12,7 @@
 namespace tessera::backends::reference {
 namespace {
 
-// Where the elements of a reduction go.
+// The position in the result of each element of a reduction.
 struct Groups {
   std::vector<std::int64_t> result_of;  // position in the result, by element
   std::int64_t results = 0;
@@ -44,7 +44,7 @@ void reduce(KernelContext& context, T start, Step step, Finish finish) {
   write(result, context.output(0));
 }
 
-// Sums and products: integers wrap, through uint64; others are computed in double.
+// Sums and products: integers wrap, in uint64; floats are computed in double.
 template <typename Step>
 void reduce_wrapping(KernelContext& context, int start, Step step) {
   const auto finish = [](auto value, std::int64_t) { return value; };
@@ -52,13 +52,14 @@ void reduce_wrapping(KernelContext& context, int start, Step step) {
   else reduce(context, static_cast<std::uint64_t>(start), step, finish);
 }
 
-// In double for all types, as numpy does for functions that leave the integers; integer results are truncated.
+// Computes in double for all types, as numpy does for functions with non-integer results; integer results are
+// truncated.
 template <typename Step, typename Finish>
 void reduce_as_double(KernelContext& context, Step step, Finish finish) {
   reduce(context, 0.0, step, finish);
 }
 
-// The least (or greatest) value of an integer type, from which a maximum (or minimum) starts.
+// The least (or greatest) value of an integer type, the initial value of a maximum (or minimum).
 template <typename T>
 T extreme(DType type, bool lowest) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -70,7 +71,7 @@ T extreme(DType type, bool lowest) {
   }
 }
 
-// NaN wins over numbers.
+// The result is NaN if any element is NaN.
 void reduce_extreme(KernelContext& context, bool largest) {
   const DType type = context.input(0).dtype();
   with_wide_type(type, [&](auto zero) {
@@ -117,7 +118,7 @@ void reduce_log_sum(KernelContext& context) {
       context, [](double sum, double x) { return sum + x; }, [](double sum, std::int64_t) { return std::log(sum); });
 }
 
-// Of nothing: 0 / 0, NaN in floats and 0 in integers.
+// The mean of no elements is 0 / 0: NaN for floats and 0 for integers.
 void reduce_mean(KernelContext& context) {
   reduce_as_double(
       context, [](double sum, double x) { return sum + x; },
@@ -135,7 +136,7 @@ void reduce_log_sum_exp(KernelContext& context) {
     double& best = largest[group(i)];
     if (values[i] > best || std::isnan(values[i])) best = values[i];
   }
-  // An infinite maximum is the result; subtracting it would give NaN.
+  // An infinite maximum is the result: subtracting it would give NaN.
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!std::isinf(largest[group(i)])) sum[group(i)] += std::exp(values[i] - largest[group(i)]);
   }

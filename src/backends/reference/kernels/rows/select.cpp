@@ -15,7 +15,7 @@ using namespace host;
 
 namespace {
 
-// A total order: NaN comes last and equals itself, complex numbers compare by real, then imaginary part.
+// A total order: NaN is last and equals itself; complex numbers are ordered by real, then imaginary part.
 template <typename T>
 bool less(const T& a, const T& b) {
   return a < b;
@@ -35,7 +35,7 @@ std::vector<std::int64_t> positions_up_to(std::int64_t count) {
   return positions;
 }
 
-// Calls body(values) with the elements in a type that `less` takes.
+// Calls body(values) with the elements in a type that `less` can compare.
 template <typename Body>
 void with_values(const Tensor& tensor, Body body) {
   if (tensor.dtype() == DType::string) {
@@ -57,7 +57,7 @@ void put_list(KernelContext& context, std::size_t i, const std::vector<std::int6
   copy_run(list_of(values), 0, output, 0, output.elements());
 }
 
-// The slices of `input` (seen as [outer, length, inner]) at `positions`, in that order.
+// Copies the slices of `input` (as [outer, length, inner]) at `positions`, in that order.
 void take_slices(const Tensor& input, const AxisView& view, const std::vector<std::int64_t>& positions,
                  Tensor& output) {
   const std::int64_t count = static_cast<std::int64_t>(positions.size());

@@ -11,7 +11,7 @@ using namespace host;
 
 namespace {
 
-// Replaces each line of the input along `axis` by what body(line) makes of it.
+// Replaces each line of the input along `axis` by the result of body(line).
 template <typename Body>
 void map_lines(KernelContext& context, Body body) {
   const Tensor& input = context.input(0);

@@ -16,7 +16,7 @@ using namespace host;
 
 namespace {
 
-// Weighted sum over the neighbours in all axes, innermost first as ONNX's nested interpolation has it.
+// The weighted sum over the neighbours in all axes, innermost first as in ONNX's nested interpolation.
 template <typename T>
 T interpolate(const T* image, const GridSampling& sampling, const std::vector<GridTap>& taps, std::size_t axis,
               std::int64_t offset) {
@@ -31,7 +31,7 @@ T interpolate(const T* image, const GridSampling& sampling, const std::vector<Gr
   return sum;
 }
 
-// The one pixel that nearest mode takes, within its channel, or -1 for a zero.
+// The pixel, within its channel, that nearest mode selects, or -1 for a zero.
 std::int64_t nearest_pixel(const GridSampling& sampling, const std::vector<GridTap>& taps) {
   std::int64_t at = 0;
   for (std::size_t axis = 0; axis < taps.size(); ++axis) {
@@ -42,8 +42,7 @@ std::int64_t nearest_pixel(const GridSampling& sampling, const std::vector<GridT
   return at;
 }
 
-// Calls body(input element 0, output element, taps) for every sample of every channel; input element 0 is that of the
-// channel.
+// Calls body(index of the channel's first input element, output element, taps) for every sample of every channel.
 template <typename Body>
 void for_each_sample(const KernelContext& context, const GridSampling& sampling, const Shape& output, Body body) {
   const Tensor &input = context.input(0), &grid = context.input(1);
@@ -55,7 +54,7 @@ void for_each_sample(const KernelContext& context, const GridSampling& sampling,
   for (std::int64_t sample = 0; sample < output[0] * samples; ++sample) {
     context.check_stop();
     for (std::size_t i = 0; i < axes; ++i) {
-      // Coordinates come innermost axis first.
+      // Coordinates are stored innermost axis first.
       const double place = places[sample * static_cast<std::int64_t>(axes) + static_cast<std::int64_t>(axes - 1 - i)];
       taps[i] = grid_tap(sampling, i, place, grid.dtype() != DType::f64);
     }
@@ -67,9 +66,9 @@ void for_each_sample(const KernelContext& context, const GridSampling& sampling,
   }
 }
 
-// Gives each neighbour of the axes from `axis` on its share of `gradient` in `dimage`, and adds to dplace the slopes of
-// the sample along each axis; weights[i] is the product of the outer axes' weights, with the slope of axis i in place
-// of its weight, and the last entry has none.
+// Adds each neighbour's share of `gradient` to `dimage`, for the axes from `axis` on, and adds the derivatives of the
+// sample along each axis to dplace. weights[i] is the product of the outer axes' weights, with the derivative of axis i
+// in place of its weight; in the last entry no weight is replaced.
 void spread(const double* image, double* dimage, const GridSampling& sampling, const std::vector<GridTap>& taps,
             std::size_t axis, std::int64_t offset, const std::vector<double>& weights, double gradient,
             std::vector<double>& dplace) {
@@ -110,7 +109,7 @@ void grid_sample(KernelContext& context) {
           to_string(input.shape()));
   const GridSampling sampling = read_grid_sampling(context, context.input(0).shape());
   if (sampling.mode == GridMode::nearest) {
-    // Picks elements, so that it serves every type.
+    // Copies elements, so that it supports every type.
     fill_zero(output);
     return for_each_sample(context, sampling, output.shape(),
                            [&](std::int64_t from, std::int64_t to, const std::vector<GridTap>& taps) {
@@ -138,7 +137,7 @@ void grid_sample_gradient(KernelContext& context) {
                  dy[static_cast<std::size_t>(to)], dplace);
           const std::int64_t place = to / (samples * channels) * samples + to % samples;
           for (std::size_t i = 0; i < axes; ++i) {
-            // Coordinates come innermost axis first.
+            // Coordinates are stored innermost axis first.
             dgrid[static_cast<std::size_t>(place) * axes + axes - 1 - i] += dplace[i] * grid_scale(sampling, i);
           }
         });
@@ -147,8 +146,8 @@ void grid_sample_gradient(KernelContext& context) {
   if (context.wants_output(1)) write(dgrid, context.output(1));
 }
 
-// grid[n, place] = theta[n] (coordinates of the place, innermost first, then 1); centres of pixels span [-1, 1], at
-// their centres (align_corners) or edges.
+// grid[n, position] = theta[n] · (coordinates of the position, innermost first, then 1); coordinates span [-1, 1]
+// between centres (align_corners) or edges of the outermost pixels.
 void affine_grid(KernelContext& context) {
   const std::vector<double> theta = read<double>(context.input(0));
   const Shape shape = ops::concrete_shape(

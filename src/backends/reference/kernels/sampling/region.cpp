@@ -15,7 +15,7 @@ using namespace host;
 
 namespace {
 
-// A sampled point: bilinear weights of four pixels, all zero outside the map.
+// A sampled point: bilinear weights of four pixels, all zero outside of the map.
 struct Sample {
   std::int64_t pixels[4] = {0, 0, 0, 0};
   double weights[4] = {0, 0, 0, 0};
@@ -43,7 +43,7 @@ double pool(const std::vector<Sample>& samples, const double* map, bool average)
   return average ? sum / static_cast<double>(samples.size()) : largest;
 }
 
-// The transpose of pool: `gradient` goes to the pixels, or to the one that is the largest.
+// The transpose of pool: adds `gradient` to the pixels by their weights, or to the largest one alone.
 void unpool(const std::vector<Sample>& samples, const double* map, bool average, double gradient, double* dmap) {
   const Sample* taken = nullptr;
   int corner = 0;
@@ -58,7 +58,8 @@ void unpool(const std::vector<Sample>& samples, const double* map, bool average,
   if (!average && taken != nullptr) dmap[taken->pixels[corner]] += gradient * taken->weights[corner];
 }
 
-// Calls body(region, its image of the batch, bin, samples of the bin) for every bin. Regions are as RoiAlign has them.
+// Calls body(region, its image in the batch, bin, samples of the bin) for every bin. Regions have the format of
+// RoiAlign.
 template <typename Body>
 void for_each_bin(const KernelContext& context, const Shape& shape, const std::vector<double>& rois,
                   const std::vector<std::int64_t>& batches, Body body) {
@@ -144,7 +145,7 @@ void roi_align_gradient(KernelContext& context) {
   write(result, context.output(0));
 }
 
-// Fast R-CNN (arXiv:1504.08083), section 2.1: corners rounded to pixels. Calls body(element of the output, the element
+// Fast R-CNN (arXiv:1504.08083), section 2.1: corners are rounded to pixels. Calls body(element of the output, element
 // of X that it takes, or -1 for an empty bin).
 template <typename Body>
 void for_each_largest(const KernelContext& context, const std::vector<double>& image, const std::vector<double>& rois,
@@ -203,8 +204,8 @@ void max_roi_pool_gradient(KernelContext& context) {
   write(result, context.output(0));
 }
 
-// Greedy: boxes by falling score (ties by index), each kept unless it overlaps a kept one of its class by more than the
-// threshold.
+// Greedy: boxes in order of falling score (ties by index); each is kept unless it overlaps a kept box of its class by
+// more than the threshold.
 void non_max_suppression(KernelContext& context) {
   const Tensor& boxes = context.input(0);
   const Tensor& scores = context.input(1);

@@ -29,7 +29,7 @@ bool unchanged(const ResizedAxis& axis, std::int64_t input) {
   return axis.size == input && axis.scale == 1 && axis.roi_start == 0 && axis.roi_end == 1;
 }
 
-// Picks elements, so that it serves every type.
+// Copies elements, so that it supports every type.
 void resize_nearest(const ops::AttributeReader& reader, const std::vector<ResizedAxis>& axes, const Tensor& input,
                     Tensor& output) {
   std::vector<std::vector<Taps>> taps;
@@ -73,7 +73,7 @@ std::vector<T> resize_axis(const KernelContext& context, const std::vector<T>& v
   return result;
 }
 
-// Along one axis after the other. T: double, or std::complex<double> for complex elements.
+// Resizes along one axis after the other. T: double, or std::complex<double> for complex elements.
 template <typename T>
 std::vector<T> interpolate(const KernelContext& context, const std::vector<ResizedAxis>& axes, const Tensor& input) {
   std::vector<T> values = read<T>(input);
@@ -87,7 +87,7 @@ std::vector<T> interpolate(const KernelContext& context, const std::vector<Resiz
   return values;
 }
 
-// The transpose of resize_axis: elements go back to the positions that they were made of.
+// The transpose of resize_axis: adds elements to the positions that they were interpolated from.
 std::vector<double> unresize_axis(const KernelContext& context, const std::vector<double>& values, const AxisView& view,
                                   const std::vector<Taps>& taps) {
   const std::int64_t size = static_cast<std::int64_t>(taps.size());
@@ -109,7 +109,7 @@ std::vector<double> unresize_axis(const KernelContext& context, const std::vecto
   return result;
 }
 
-// Integers round to nearest even and stay within their range.
+// Integers are rounded to nearest even and saturate.
 void saturate(std::vector<double>& values, DType type) {
   if (!is_integer(type)) return;
   const int bits = bits_of(type);

@@ -15,7 +15,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-// What all parameters of a step share.
+// The coefficients that all parameters of a step share.
 struct StepNumbers {
   std::string algorithm;
   double rate, count, gradient_scale, momentum, beta1, beta2, epsilon, rate_decay, trust;
@@ -40,7 +40,7 @@ void sgd(const StepNumbers& step, double decay, Numbers& p, Numbers& g, Numbers*
   }
 }
 
-// m̂ / (√v̂ + ε) of each element, after both moments took the gradient in.
+// m̂ / (√v̂ + ε) of each element, after updating both moments with the gradient.
 Numbers adam_direction(const StepNumbers& step, const Numbers& g, Numbers& m, Numbers& v) {
   const double first = 1 - std::pow(step.beta1, step.count), second = 1 - std::pow(step.beta2, step.count);
   Numbers direction(g.size());
@@ -139,7 +139,7 @@ void optimiser_step(KernelContext& context) {
   }
 }
 
-// Row by row.
+// Updates a table row by row.
 void row_optimiser_step(KernelContext& context) {
   namespace input = ops::row_step_input;
   const StepNumbers step = numbers_of(context);

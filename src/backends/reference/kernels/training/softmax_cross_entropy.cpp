@@ -22,7 +22,7 @@ struct Lines {
     for (std::size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
     classes = shape[axis];
   }
-  // Where score `c` of line i lies.
+  // The index of score `c` of line i.
   std::size_t at(std::size_t i, std::int64_t c) const {
     const auto line = static_cast<std::int64_t>(i);
     return static_cast<std::size_t>((line / inner * classes + c) * inner + line % inner);

@@ -10,8 +10,8 @@ using namespace host;
 
 namespace {
 
-// Calls update(x, gradient, states...) on references to doubles for every element of every optimised tensor and stores
-// what x and the states became. `states`: how many state tensors each one has.
+// Calls update(x, gradient, states...), with references to doubles, for every element of every optimised tensor, and
+// stores the new x and states. `states`: the number of state tensors per optimised tensor.
 template <std::size_t states, typename Update>
 void update_tensors(KernelContext& context, Update update) {
   const std::size_t count = (context.input_count() - 2) / (2 + states);

@@ -32,7 +32,7 @@ void range(KernelContext& context) {
     if constexpr (std::is_floating_point_v<Wide>) {
       for (std::int64_t i = 0; i < count; ++i) values[i] = start + static_cast<double>(i) * delta;
     } else {
-      // The elements lie between start and limit; the arithmetic wraps, because i * delta alone may not fit.
+      // The elements are between start and limit; arithmetic wraps, because i * delta alone may overflow.
       for (std::int64_t i = 0; i < count; ++i) {
         values[i] = static_cast<Wide>(static_cast<std::uint64_t>(start) +
                                       static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(delta));

@@ -10,7 +10,7 @@ using namespace host;
 
 namespace {
 
-// One element of an optional input, or `otherwise`.
+// The single element of an optional input, or `otherwise` if it is absent.
 double scalar_input(const KernelContext& context, std::size_t i, double otherwise) {
   if (!context.has_input(i)) return otherwise;
   const Tensor& value = context.input(i);

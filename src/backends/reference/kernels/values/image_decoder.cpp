@@ -8,7 +8,7 @@ namespace tessera::backends::reference {
 namespace {
 
 Tensor decode(const Tensor& stream, int channels) {
-  const ImageDecoder decoder = io::image_decoder();  // A program without decoders is told so, whatever the bytes are.
+  const ImageDecoder decoder = io::image_decoder();  // Throws in a program without decoders, for any input.
   const std::span<const std::byte> bytes(static_cast<const std::byte*>(stream.raw()),
                                          static_cast<std::size_t>(stream.bytes()));
   try {

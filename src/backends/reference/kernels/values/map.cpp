@@ -43,7 +43,7 @@ void vectorise(const Value& map, const Tensor& vocabulary, Tensor& output) {
   }
 }
 
-// One element as another type, as Cast does.
+// Converts one element to another type, as Cast does.
 void cast_element(const Tensor& from, Tensor& to, std::int64_t position) {
   if (from.dtype() == to.dtype()) {
     copy_run(from, 0, to, position, 1);
@@ -69,7 +69,7 @@ void fill_with_zero(Tensor& output) {
 
 void zip_map(KernelContext& context) {
   const Tensor keys = ops::key_list(context);
-  const Tensor scores = context.input(0).clone();  // the maps' values are views of it
+  const Tensor scores = context.input(0).clone();  // the maps' values are views of this copy
   const std::int64_t rows = scores.rank() == 1 ? 1 : scores.shape()[0], columns = keys.elements();
   auto* score = const_cast<float*>(scores.data<float>());
   std::vector<Value> maps;

@@ -6,7 +6,7 @@ namespace tessera::backends::reference {
 
 using namespace host;
 
-// An optional is its value, or none. A tensor inside owns its storage, as in a sequence.
+// An optional is represented by its value, or by no value. A tensor inside owns its storage, as in a sequence.
 void optional_of(KernelContext& context) {
   if (!context.has_input(0)) return context.set_output(0, Value());
   const Value& value = context.input_value(0);

@@ -13,7 +13,7 @@ using namespace host;
 
 namespace {
 
-// Elements of a sequence own their storage: an operand's memory may be reused once the node has run.
+// Copies a tensor: elements of a sequence own their storage, since an operand's memory may be reused after the node.
 Value keep(const KernelContext& context, const Tensor& tensor) {
   return Value(context.resources().copy(tensor));
 }
@@ -53,7 +53,7 @@ void sequence_insert(KernelContext& context) {
   const std::int64_t count = static_cast<std::int64_t>(elements.size());
   if (count > 0) check_dtype(elements[0].tensor(), context.input(1));
   const std::int64_t position = context.has_input(2) ? ops::single_integer(context.input(2), "position") : count;
-  // One place more than there are elements; negative positions count from the old end.
+  // There is one position more than there are elements; negative positions count from the old end.
   require(position >= -count && position <= count, ErrorKind::failed, "index {} is outside [{}, {}]", position, -count,
           count);
   elements.insert(elements.begin() + (position < 0 ? position + count : position), keep(context, context.input(1)));

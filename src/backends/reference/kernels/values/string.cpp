@@ -20,8 +20,7 @@ using namespace host;
 
 namespace {
 
-// The code point at `i`, which moves behind it; bytes that are no UTF-8 stand for themselves, marked by a negative
-// sign.
+// The code point at `i`, which is advanced behind it; a byte that is not UTF-8 stands for itself, with a negative sign.
 std::int64_t next_code_point(std::string_view text, std::size_t& i) {
   const unsigned char lead = static_cast<unsigned char>(text[i]);
   const std::size_t length = lead < 0x80 ? 1 : lead >> 5 == 6 ? 2 : lead >> 4 == 14 ? 3 : lead >> 3 == 30 ? 4 : 0;
@@ -47,7 +46,7 @@ void append_code_point(std::string& text, std::int64_t point) {
 
 enum class Case { keep, lower, upper };
 
-// Simple case mapping of every code point; ASCII alone where the system lacks a UTF-8 locale.
+// Maps the case of every code point; of ASCII only if the system has no UTF-8 locale.
 std::string change_case(std::string_view text, Case wanted) {
   if (wanted == Case::keep) return std::string(text);
   static const locale_t unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
@@ -71,7 +70,8 @@ bool is_space(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1C && c <= 0x1F);
 }
 
-// As Python's str.split: without a delimiter, runs of white space part the words and the text's ends are trimmed.
+// As Python's str.split: without a delimiter, words are separated by runs of white space, and the text's ends are
+// trimmed.
 std::vector<std::string> split_text(std::string_view text, const std::string& delimiter, std::int64_t most) {
   std::vector<std::string> parts;
   if (!delimiter.empty()) {
@@ -91,7 +91,7 @@ std::vector<std::string> split_text(std::string_view text, const std::string& de
     if (i == text.size()) return parts;
     std::size_t end = i;
     if (static_cast<std::int64_t>(parts.size()) == most) {
-      // The rest keeps its white space, apart from what leads it.
+      // The last part keeps its white space, except at its beginning.
       end = text.size();
     } else {
       while (end < text.size() && !is_space(text[end])) ++end;

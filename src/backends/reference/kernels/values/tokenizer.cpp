@@ -16,7 +16,7 @@ namespace {
 
 using Tokens = std::vector<std::string_view>;
 
-// The length in bytes of the character at the begin of a text that is not empty; 0 where that is no UTF-8.
+// The length in bytes of the first character of a nonempty text; 0 if it is not UTF-8.
 std::size_t character_length(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   const std::size_t length = lead < 0x80 ? 1 : lead >> 5 == 6 ? 2 : lead >> 4 == 14 ? 3 : lead >> 3 == 30 ? 4 : 0;
@@ -27,7 +27,7 @@ std::size_t character_length(std::string_view text) {
   return length;
 }
 
-// Characters of a text. Throws Error(failed) where it is no UTF-8.
+// The characters of a text. Throws Error(failed) if it is not UTF-8.
 Tokens characters_of(std::string_view text) {
   Tokens characters;
   while (!text.empty()) {
@@ -47,8 +47,8 @@ std::unique_ptr<const RE2> expression(std::string_view what, const std::string& 
   return made;
 }
 
-// Calls body(what lies before the match, the match) for all matches from left to right; gives what lies behind the
-// last one. An empty match takes the character behind it, which is in neither.
+// Calls body(text before the match, match) for all matches from left to right; returns the text behind the last one. An
+// empty match consumes the character behind it, which is part of neither.
 template <typename Body>
 std::string_view for_each_match(const KernelContext& context, const RE2& pattern, std::string_view text, Body body) {
   std::size_t from = 0;
@@ -64,7 +64,7 @@ std::string_view for_each_match(const KernelContext& context, const RE2& pattern
   return text.substr(std::min(from, text.size()));
 }
 
-// How a node makes tokens of a text.
+// The rule by which a node splits a text into tokens.
 class Rule {
  public:
   explicit Rule(const KernelContext& context)

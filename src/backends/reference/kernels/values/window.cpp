@@ -15,7 +15,7 @@ using namespace host;
 
 namespace {
 
-// w_n = a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), N one less for a symmetric window; one sample alone weighs 1.
+// w_n = a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), where N is one less for a symmetric window; a single sample is 1.
 void cosine_window(KernelContext& context, double a0, double a1, double a2) {
   const std::int64_t size = ops::positive_count(context.input(0), "size");
   Tensor& output = context.allocate_output(0, {size});
@@ -46,8 +46,8 @@ void blackman_window(KernelContext& context) {
   cosine_window(context, 0.42, 0.5, 0.08);
 }
 
-// Triangles over the bins of a spectrum, evenly spaced in mel = 2595 log10(1 + hertz / 700); the bin arithmetic is that
-// of ONNX's reference implementation.
+// Triangular filters over the bins of a spectrum, evenly spaced in mel = 2595 log10(1 + hertz / 700); bins are computed
+// as in ONNX's reference implementation.
 void mel_weight_matrix(KernelContext& context) {
   const std::int64_t bands = ops::positive_count(context.input(0), "num_mel_bins"),
                      dft_length = ops::positive_count(context.input(1), "dft_length");
@@ -60,7 +60,7 @@ void mel_weight_matrix(KernelContext& context) {
   Tensor& output = context.allocate_output(0, {bins, bands});
   std::vector<double> weights(static_cast<std::size_t>(output.elements()), 0.0);
   const double step = (high - low) / static_cast<double>(bands + 2);
-  // Bins beyond the spectrum are all alike; the clamp keeps them countable.
+  // Bins beyond the spectrum are equivalent; clamping keeps their numbers representable.
   const auto bin_of = [&](std::int64_t i) {
     const double hertz = 700 * (std::pow(10.0, (static_cast<double>(i) * step + low) / 2595) - 1);
     const double bin = std::floor(static_cast<double>(dft_length + 1) * hertz / static_cast<double>(sample_rate));
