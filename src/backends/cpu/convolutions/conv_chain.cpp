@@ -23,7 +23,7 @@ namespace tessera::backends::cpu {
 namespace {
 
 constexpr std::int64_t kBandBytes = 640 * 1024;  // of rings and weights, in the second-level cache
-constexpr double kMostRepeated = 0.03;           // share of work that smaller chunks than one per thread may repeat
+constexpr double kMostRepeated = 0.03;           // share of work that chunks finer than threads need may repeat
 constexpr double kMuchRepeated = 0.1;            // share of repeated work above which threads share stages instead
 constexpr std::int64_t kMostLines = 256;         // of a band: products have full tiles long before
 constexpr double kCopyOperations = 40;           // operations of a product in the time of rounding and copying a number

@@ -25,8 +25,9 @@ class WindowLines {
     grain_ = static_cast<std::int64_t>(std::clamp(kChunkOperations / std::max(1.0, operations), 1.0, 1024.0));
   }
 
-  // For each line calls `prepare`, computes the line and calls finish(line, index of its first output position in the
-  // whole result). `line` holds the values that all lines share. `weights` is [tap][padded channels].
+  // For each line of the result calls prepare(line, index, plane, row), computes the line and calls finish(line, index
+  // of its first output position in the whole result). `common` holds the values that all lines share. `weights` is
+  // [tap][padded channels], or null.
   template <typename Prepare, typename Finish>
   void for_each_line(KernelContext& context, const WindowLine& common, const float* weights, Prepare prepare,
                      Finish finish) const {

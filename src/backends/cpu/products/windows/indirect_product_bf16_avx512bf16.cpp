@@ -10,7 +10,7 @@ namespace tessera::backends::cpu {
 namespace {
 
 using Product = IndirectProductBf16;
-constexpr std::int64_t kDeepGroups = 64;  // with fewer, the next tile's data is prefetched earlier
+constexpr std::int64_t kDeepGroups = 64;  // with fewer, stores begin early enough without prefetching
 
 // The addresses of the weights of a tile's vectors: two vectors per panel, maybe one in the last.
 template <int vectors, int panels>

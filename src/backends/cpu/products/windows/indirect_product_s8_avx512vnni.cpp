@@ -8,7 +8,8 @@ namespace tessera::backends::cpu {
 namespace {
 
 // sum += A B over the groups [k, k + depth) of each row; takes two groups per iteration, since pointers to twelve rows
-// do not quite fit the registers. Four at a time if possible: loop overhead competes for the ports that multiply.
+// do not quite fit the registers. The loop around this takes four, since its overhead competes for the ports that
+// multiply.
 template <int rows, int vectors, int depth>
 inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t k, const std::int8_t* right,
                          __m512i (&sum)[rows][vectors]) {

@@ -114,8 +114,8 @@ void mod(KernelContext& context) {
 void pow(KernelContext& context) {
   Tensor& output = context.output(0);
   if (!is_float(context.input(0).dtype()) && !is_float(context.input(1).dtype())) {
-    // Unsigned exponents beyond int64 lose their highest bit, but keep their parity: the bases for which they can be
-    // computed give the same result for any large even or odd exponent, and other results wrap anyway.
+    // Unsigned exponents beyond int64 lose their highest bit: powers of 1 and -1 depend only on the parity, which is
+    // kept, and other powers overflow anyway.
     std::vector<std::int64_t> x = read_broadcast<std::int64_t>(context.input(0), output.shape());
     const bool is_unsigned = is_unsigned_integer(context.input(1).dtype());
     const std::vector<std::int64_t> y = read_broadcast<std::int64_t>(context.input(1), output.shape());

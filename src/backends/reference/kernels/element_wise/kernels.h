@@ -10,7 +10,7 @@ namespace tessera::backends::reference {
 // element_wise_unary.cpp
 void relu(KernelContext&);
 void sigmoid(KernelContext&);
-// movement/reshape.cpp: operators whose output has the input's bytes
+// src/backends/reference/kernels/movement/reshape.cpp: operators whose output has the input's bytes
 void copy_bytes(KernelContext&);
 void reshape(KernelContext&);
 void squeeze(KernelContext&);
@@ -47,7 +47,7 @@ void tan(KernelContext&);
 // element_wise_unary.cpp
 void relu(KernelContext&);
 void sigmoid(KernelContext&);
-// movement/reshape.cpp: operators whose output has the input's bytes
+// src/backends/reference/kernels/movement/reshape.cpp: operators whose output has the input's bytes
 void copy_bytes(KernelContext&);
 void reshape(KernelContext&);
 void squeeze(KernelContext&);
