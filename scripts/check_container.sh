@@ -22,7 +22,8 @@ done
 
 # Said of the second stage: a line that ends in a backslash goes on.
 stage=$(sed -e ':a' -e '/\\$/N; s/\\\n//; ta' deploy/Containerfile | awk '/^FROM/ { n++ } n == 2')
-packages=$(sed -nE 's/^RUN apt-get update && apt-get install -y --no-install-recommends (.*) && +rm .*/\1/p' <<<"$stage")
+packages=$(sed -nE 's/^RUN apt-get update && apt-get install -y --no-install-recommends (.*) && +rm .*/\1/p' \
+  <<<"$stage")
 user=$(sed -nE 's/^USER (.*)/\1/p' <<<"$stage")
 mapfile -t command < <(python3 -c '
 import json, re, sys

@@ -92,7 +92,8 @@ class Pillow(unittest.TestCase):
     def test_png(self):
         for image in (Image.fromarray(pattern(19, 23, 1)), Image.fromarray(pattern(19, 23, 3)),
                       Image.fromarray(pattern(19, 23, 4), "RGBA"), Image.fromarray(pattern(19, 23, 1)).convert("1"),
-                      Image.fromarray(pattern(19, 23, 1)).convert("LA"), Image.fromarray(pattern(19, 23, 3)).quantize(7)):
+                      Image.fromarray(pattern(19, 23, 1)).convert("LA"),
+                      Image.fromarray(pattern(19, 23, 3)).quantize(7)):
             with self.subTest(mode=image.mode):
                 self.same(encoded(image, "PNG"))
                 self.same(encoded(image, "PNG"), "RGBA")

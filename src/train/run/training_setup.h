@@ -20,8 +20,8 @@
 
 namespace tessera::train {
 
-// Whether steps on that device are complete when the call that runs them returns, so that results can be read after each
-// step without waiting for a device that computes beside the host.
+// Whether steps on that device are complete when the call that runs them returns, so that results can be read after
+// each step without waiting for a device that computes beside the host.
 bool runs_at_once(std::string_view device);
 
 // The net that the options name. Throws Error(invalid_argument) unless they name exactly one, and the errors of
