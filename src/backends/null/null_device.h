@@ -1,4 +1,4 @@
-// A device that accepts every operator and does nothing: planning and memory tests for any device, anywhere.
+// A device that accepts every operator and computes nothing, for tests of planning and memory on any machine.
 #pragma once
 
 #include "backends/backend.h"

@@ -31,9 +31,9 @@ using base::ceil_divide;
 using base::round_up;
 using Product = IndirectProductBf16;
 
-constexpr std::int64_t kSlabBytes = 1 << 20;                           // of X and G that a slab reads, about
+constexpr std::int64_t kSlabBytes = 1 << 20;                           // approximate bytes of X and G per slab
 constexpr std::int64_t kFewestPositions = 512, kMostPositions = 4096;  // of a slab
-constexpr std::int64_t kPanelsTogether = 4;                            // that a piece of work multiplies
+constexpr std::int64_t kPanelsTogether = 4;                            // panels per work item
 
 // The grid along an axis: `pitch` positions, of which the first `axis.output` are those of G. Position i of phase r is
 // position (i + least) · stride + r of X, so a tap reads X at an offset from G's position. The last position that some

@@ -1,5 +1,5 @@
 // Kernels for the gradient of a convolution with respect to its weights in float32, with the channels last or first.
-// Data with the channels first is brought to channels last in scratch memory.
+// Channels-first data is copied to channels last in scratch memory.
 #include <algorithm>
 
 #include "backends/cpu/convolutions/channels_last.h"

@@ -1,4 +1,4 @@
-// Float32 matrix product C = activation(scale · A·B + addend_scale · D), the engine under MatMul, Gemm, Conv, LSTM and
+// Float32 matrix product C = activation(scale · A·B + addend_scale · D), used by MatMul, Gemm, Conv, LSTM and
 // attention.
 //
 // Blocking after Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34(3), 2008): a

@@ -60,8 +60,8 @@ struct ProductSplit {
   // If outputs form lines of `line_rows` rows and tiles should not cross from one line to the next: the number of tiles
   // per line; 0: tiles may cross.
   std::int64_t line_rows = 0, line_tiles = 0;
-  bool rows_of_small_weights = false;  // split rows where weights stay in the second-level cache and finding a row's
-                                       // segments takes long beside its products
+  bool rows_of_small_weights = false;  // whether to split rows if weights stay in the second-level cache and
+                                       // there are several segments per row, which are slow to find
 
   // Chooses the split. `operations`: of the whole product; `panel_bytes`: of the weights of tile_columns columns;
   // `data_bytes`: read per group; `row_bytes`: of a row, if the microkernel can take parts of the depth. Rows are split
@@ -140,9 +140,9 @@ struct ProductSplit {
 
   // Set by choose().
   std::int64_t row_chunks = 1, panel_chunks = 1, block_panels = 1, grain = 1;
-  std::int64_t parts = 1, block_tiles = 0;  // 0: all
-  bool rows_first = false;  // the chunks of some rows follow each other: a thread that takes its share of them in order
-                            // reads and writes few rows
+  std::int64_t parts = 1, block_tiles = 0;  // block_tiles 0: all
+  bool rows_first = false;  // whether chunks of the same rows follow each other, so that a thread which takes its share
+                            // in order reads and writes few rows
 
  private:
   std::int64_t block_of_tiles() const { return tile_registers ? 12 : 32; }

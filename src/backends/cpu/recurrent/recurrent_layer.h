@@ -28,15 +28,15 @@ struct RecurrentWeights {
   const std::byte *w = nullptr, *r = nullptr;
 };
 
-// `Products` multiplies:
-//   Element                           the element type of X, the weights, the hidden state as R meets it, the results
+// An LSTM, GRU or RNN. `Products` provides the products of one element type:
+//   Element                           the element type of X, the weights, the operand of R, the results
 //   kWeightBytes                      the bytes of one weight
 //   Products(view, store, layer)
-//   scratch_bytes()                   beside the states
-//   weights(context, scratch)         W and R as project() and recur() read them, packed now unless they are constants
-//   hidden_stride()                   elements from one sequence's hidden state to the next one's; those behind
-//                                     `hidden` are zeros
-//   data(context, scratch)            X as project() reads it
+//   scratch_bytes()                   in addition to the states
+//   weights(context, scratch)         W and R for project() and recur(), packed by this call unless they are constants
+//   hidden_stride()                   distance between the hidden states of two sequences; elements behind
+//                                     `hidden` are zero
+//   data(context, scratch)            X for project()
 //   project(context, w, x, d, bias, to)  to [steps, rows] = x · W of direction d + bias, in chunk order; `bias` may be
 //                                     read up to a multiple of 16
 //   recur(r, d, chunk, part, hidden, to)  to [batch, gates of the part · units] = hidden · R of the chunk

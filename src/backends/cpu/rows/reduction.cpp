@@ -307,7 +307,7 @@ class ReductionKernel final : public Kernel {
   bool along_rows_ = false;                    // whether the innermost axis is reduced
   std::int64_t pieces_ = 1;
   std::int64_t line_ = 1, group_ = 1,
-               results_ = 1;  // innermost axis; elements a result; results (over lines, if across)
+               results_ = 1;  // as in ReductionGeometry
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ std::size_t last_leaf(const PackedForest& packed, std::size_t tree) {
 
 // The targets that leaves vote for, whatever the weights.
 struct Voters {
-  std::vector<std::uint8_t> spoken, certain;  // by any leaf; by all leaves of a tree
+  std::vector<std::uint8_t> spoken, certain;  // targets voted for by any leaf; by all leaves of a tree
 };
 
 Voters voters_of(const Forest& forest, const PackedForest& packed) {

@@ -17,7 +17,7 @@ using ops::Forest;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr std::uint32_t kNanBits = 0x7FC00000;
 
-// A node's comparison as x <= split, or x == split where `equal`.
+// A node's comparison, converted to x <= split, or to x == split if `equal`.
 struct Rule {
   float split = kNan;
   bool exchange = false;         // of the children

@@ -1,13 +1,13 @@
-// Convolution of stride 1 over two axes of 3 × 3 in float32 with the channels last, by Winograd's algorithm
-// (winograd_transforms.h): a quarter of the multiplications. A third axis before them may have any window: its taps are
-// summed like channels, between the transforms, so that a slice of input is transformed once for all slices of the
-// result that it is read for.
+// Channels-last 3 × 3 convolution of stride 1 over the last two spatial axes in float32, by Winograd's algorithm
+// (winograd_transforms.h), which takes a quarter of the multiplications. A third axis before these two may have any
+// window: its taps are summed like channels, between the transforms, so that each slice of the input is transformed
+// once for all slices of the result that read it.
 //
-// Dilated windows of 3 × 3 are undilated ones over every d-th row and column of the input: each tile takes such rows
-// and columns of one of the d × d phases, of the input and of the result.
+// A 3 × 3 window of dilation d is an undilated one over every d-th row and column of the input: each tile takes the
+// rows and columns of one of the d × d phases, in the input and in the result.
 //
-// A block is some tiles on some neighbouring slices: 36 products [tiles and slices × taps and inputs] · [taps and
-// inputs × outputs].
+// A block consists of some tiles in some neighbouring slices. It needs 36 products
+// [(tile, slice) × (tap, input)] · [(tap, input) × output].
 #include <fmt/format.h>
 #include <hwy/base.h>
 
@@ -35,7 +35,7 @@ using base::round_up;
 constexpr std::int64_t kTile = kWinogradTile, kPatch = kWinogradPatch, kParts = kWinogradParts;
 
 constexpr double kCachedBytes = 3e6;  // data of this size is still in a near cache when it is read
-constexpr std::int64_t kAhead = 2;    // tiles
+constexpr std::int64_t kAhead = 2;    // tiles prefetched ahead
 constexpr std::int64_t kLineFloats = CacheLine::kFloats;
 constexpr std::int64_t kInputsTogether = 16;  // inputs whose weights are transformed at a time
 

@@ -1,4 +1,4 @@
-// For which convolutions Winograd's algorithm (winograd.cpp) is chosen.
+// Decides for which convolutions Winograd's algorithm (winograd.cpp) is used.
 #include <algorithm>
 
 #include "backends/cpu/convolutions/channels_last.h"

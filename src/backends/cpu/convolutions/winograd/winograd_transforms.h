@@ -1,8 +1,8 @@
-// Transforms of Winograd's F(4 × 4, 3 × 3), over vectors of channels. A. Lavin and S. Gray, "Fast
-// Algorithms for Convolutional Neural Networks" (arXiv:1509.09308).
+// Transforms of Winograd's F(4 × 4, 3 × 3), over vectors of channels. A. Lavin and S. Gray, "Fast Algorithms for
+// Convolutional Neural Networks" (arXiv:1509.09308).
 //
-// The result is cut into tiles of 4 × 4. Each depends on a patch of 6 × 6 inputs; the transforms of patches and weights
-// have 36 parts, which are multiplied part by part, summed over channels and transformed back.
+// The result is cut into tiles of 4 × 4, each of which depends on a patch of 6 × 6 inputs. The transforms of patches
+// and weights have 36 parts, which are multiplied part by part and summed over channels; the sums are transformed back.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ using base::ceil_divide;
 constexpr std::int64_t kTile = kWinogradTile, kParts = kWinogradParts;
 constexpr std::int64_t kBlockFloats = 3 << 20;             // of both transforms of a block
 constexpr std::int64_t kFewestRows = 32, kMostRows = 256;  // of a block
-constexpr std::int64_t kMostPanels = 4;                    // of outputs that a thread takes at a time
+constexpr std::int64_t kMostPanels = 4;                    // panels of outputs per thread and step
 constexpr std::int64_t kUnitsWanted = 8;
 
 // The distance between rows: an odd number of cache lines, so that rows fall into different sets.

@@ -58,7 +58,7 @@ struct MultiplierBf16 {
   void (*multiply)(const IndirectProductBf16&);
   std::int64_t tile_rows;   // the most rows at a time
   std::int64_t depth_step;  // groups that are summed together: parts of the depth begin at multiples of it, so that
-                            // sums are the same bits
+                            // sums are equal bit for bit
   bool tiles;               // whether it uses tile registers: see TileScope
   bool has_hard_swish;
 };
