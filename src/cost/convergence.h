@@ -1,4 +1,4 @@
-// Which batch trains fastest: a larger one computes more efficiently, and needs more epochs.
+// Finds the batch size that trains fastest: a larger batch computes more efficiently, but needs more epochs.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace tessera::cost {
 
-// Epochs until a net is good enough when trained with a batch.
+// The number of epochs until a net is good enough, for a batch size.
 struct ConvergencePoint {
   std::int64_t batch = 0;
   double epochs = 0;
 };
 
-// "2048:65, 3072:75-80, 4096:85-90", or a line each; of a range the middle; what follows # is a comment. Throws
-// Error(invalid_argument).
+// Parses "2048:65, 3072:75-80, 4096:85-90", or one entry per line. A range counts as its middle; `#` begins a comment.
+// Throws Error(invalid_argument).
 std::vector<ConvergencePoint> parse_convergence(std::string_view text);
 
 struct BatchChoice {
@@ -30,8 +30,8 @@ struct BatchChoice {
   std::size_t best = 0;   // index of the row with the least time
 };
 
-// Time of training on `samples` examples an epoch with each batch of the table. Throws Error(invalid_argument) for an
-// empty table, or one that names a batch twice.
+// The time of training with each batch of the table, on `samples` examples per epoch. Throws Error(invalid_argument)
+// for an empty table, or one that has a batch twice.
 BatchChoice choose_batch(std::vector<ConvergencePoint> table, double samples,
                          const std::function<double(std::int64_t batch)>& iteration_seconds);
 

@@ -1,4 +1,4 @@
-// A whole model on a device: every operator's estimate, and their sum.
+// The evaluation of a whole model on a device: every operator's estimate, and their sum.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ struct Layer {
   Alignment alignment;
   double padding_gain_seconds = 0;   // by padding to padded_multiple; less than 0: padding would cost
   std::int64_t padded_multiple = 0;  // of 16 or of 128 bytes, what gains more; 0: nothing to pad
-  // Size of the batch, in present ones, from which on the layer is bound by arithmetic: 1 or less when it is now, 0
-  // when no batch helps.
+  // The factor for the batch from which on the layer is bound by arithmetic: 1 or less when it is already, 0 when no
+  // batch achieves it.
   double batch_factor = 0;
 };
 
@@ -31,7 +31,8 @@ struct Evaluation {
 Evaluation evaluate(std::vector<Work> works, const DeviceProfile& device, Precision precision,
                     const Surroundings& surroundings = {});
 
-// The work for `factor` times the batch: arithmetic, activations and rows of products grow, weights do not.
+// The work for `factor` times the batch: arithmetic, activations and rows of products grow in proportion; weights do
+// not.
 Work with_batch(const Work& work, double factor);
 
 }  // namespace tessera::cost

@@ -1,4 +1,4 @@
-// Which element-wise operators could be part of what comes before them, and what that would save.
+// Finds element-wise operators that could be fused into the operator before them, and the time that would save.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ struct Fusion {
   double saved_bytes = 0;  // the value between them is neither written nor read
 };
 
-// Each element-wise operator that alone uses the output of a product, a normalisation or another element-wise operator.
+// Each element-wise operator that is the only user of a product, a normalisation or another element-wise operator.
 std::vector<Fusion> find_fusions(const Evaluation& evaluation, const ir::Graph& graph);
 double saved_bytes(std::span<const Fusion> fusions);
 

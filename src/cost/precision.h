@@ -1,4 +1,4 @@
-// The number types that a device computes in.
+// The number formats in which a device computes.
 #pragma once
 
 #include <optional>

@@ -60,7 +60,7 @@ struct DeviceProfile {
   std::vector<WarpTile> warp_tiles;
   double misaligned_share = 1;  // of the matrix units' rate, with operands whose rows do not begin at 16 bytes
   double watts = 0;             // 0: not known
-  // A measured CPU with one thread alone.
+  // The rates of a measured CPU with one thread.
   struct OneThread {
     Rates vector_rates;
     double bandwidth = 0;
@@ -74,27 +74,27 @@ struct DeviceProfile {
   // Operations per second of products (where the device has matrix units for the type) or of other work; 0: not
   // supported.
   double peak(Precision precision, bool product) const;
-  // Operations per byte at which arithmetic takes as long as memory.
+  // Operations per byte at which arithmetic and memory transfers take equally long.
   double ridge(Precision precision, bool product = true) const { return peak(precision, product) / bandwidth; }
   bool has_matrix_units(Precision precision) const { return matrix_rates.of(precision) > 0; }
-  // The profile of the same device with one thread; itself where that was not measured.
+  // The profile of the same device with one thread; unchanged where that was not measured.
   DeviceProfile with_one_thread() const;
-  // The profile of a CPU with fewer threads than cores: as it was measured with one, or else with arithmetic and caches
-  // in proportion and the memory as it is. `scaled` is set if that is an estimate. Itself for 0, for as many as there
-  // are cores, and for other devices.
+  // The profile of a CPU with fewer threads than cores: as measured for one thread, else with arithmetic and caches
+  // scaled in proportion and memory unchanged. `scaled` is set if the result is such an estimate. Unchanged for 0, for
+  // as many threads as there are cores, and for other devices.
   DeviceProfile with_threads(int threads, bool& scaled) const;
 };
 
-// Those that are part of the program, by name.
+// The profiles that are part of the program, sorted by name.
 std::span<const DeviceProfile> built_in_profiles();
 const DeviceProfile* find_built_in_profile(std::string_view name);
-// The usual variant of a device that is named without one: "a100-80-sxm" for "a100"; "" for other names.
+// The usual variant of a device named without one: "a100-80-sxm" for "a100"; "" for other names.
 std::string_view usual_variant(std::string_view name);
 
-// From TOML text; `where` names it in errors. Throws Error(invalid_argument) that says what is missing or wrong.
+// Parses TOML text; `where` names it in errors. Throws Error(invalid_argument) that says what is missing or wrong.
 DeviceProfile parse_profile(std::string_view text, const std::string& where);
-// A name of a built-in profile, with or without its variant, or the path of a .toml file. Throws
-// Error(invalid_argument) listing the names, not_found, io.
+// Loads a profile by the name of a built-in one, with or without its variant, or by the path of a .toml file. Throws
+// Error: invalid_argument (listing the names), not_found, io.
 DeviceProfile load_profile(const std::string& name_or_path);
 // The profile as text that parse_profile reads.
 std::string profile_text(const DeviceProfile& profile);

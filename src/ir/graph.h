@@ -1,7 +1,7 @@
 // The one representation of everything Tessera runs: operators over values, in topological order.
-//
-// Handles are small integers and stay valid while the graph is edited; removed nodes leave a hole that compact()
-// closes. A Graph is a value: copying it copies nodes and shares constant storage. It is not thread-safe for writing.
+// Handles are small integers and stay valid while the graph is edited; removed nodes leave gaps until
+// remove_dead_and_compact(). A Graph is a value: a copy has its own nodes and shares constant storage. Not thread-safe
+// for writing.
 #pragma once
 
 #include <cstdint>

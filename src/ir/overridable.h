@@ -1,8 +1,8 @@
 // Constants of a graph that callers may give another value: ONNX calls an initialiser that is a graph input too an
 // overridable initialiser, and its value a default.
 //
-// The graph's metadata name them, so that copies of the graph keep them. They are constants like any other until
-// somebody asks for them to be inputs, which has to be before passes have computed with their values.
+// The graph's metadata name them, so that copies of the graph keep them. They are treated as constants until a caller
+// asks for them to be inputs, which must happen before passes have computed with their values.
 #pragma once
 
 #include <map>
@@ -20,12 +20,12 @@ using OverridableConstants = std::map<std::string, ValueType, std::less<>>;  // 
 inline constexpr std::string_view kOverridable = "overridable:";
 
 void set_overridable(Graph& graph, const std::string& name, const ValueType& type);
-// Those that the graph still has as constants.
+// The overridable constants that the graph still has as constants.
 OverridableConstants overridable_constants(const Graph& graph);
-// To be called before something computes with their values.
+// Forgets which constants are overridable. Must be called before something computes with their values.
 void forget_overridable(Graph& graph);
-// Makes these constants inputs behind those that there are. Types that may follow from their values are forgotten:
-// infer them anew. Throws Error(invalid_argument) for a name that overridable_constants() does not have.
+// Makes these constants inputs, behind the existing ones. Types that may follow from their values are forgotten and
+// must be inferred anew. Throws Error(invalid_argument) for a name that overridable_constants() does not have.
 Graph with_inputs(Graph graph, std::span<const std::string> names);
 
 }  // namespace tessera::ir

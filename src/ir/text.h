@@ -14,17 +14,20 @@
 //   graph     = "graph" [STRING] "{" item* "}"
 //   item      = "metadata" STRING "=" STRING | "input" value ":" type | "constant" value "=" tensor
 //             | "variable" value [STRING] "=" tensor ["update" value] | "output" values | node
-//   node      = ("()" | values) "=" op [STRING] "(" [values] ")" ["captures" "(" values ")"] ["{" attributes "}"] [":"
-//   types] values    = value ("," value)*         value = "%" (WORD | STRING) | "none" (absent: in nodes only) op =
-//   WORD | STRING, then the node's name type      = DTYPE "[" ("*" | [dim ("," dim)*]) "]" | "seq(" type ")" |
-//   "optional(" type ")" | "map(" DTYPE "," type ")" dim       = INTEGER | WORD | STRING (a name) | "?" tensor    =
-//   DTYPE "[" sizes "]" "{" elements "}" | "none" attribute = (WORD | STRING) "=" (INTEGER | REAL | STRING | tensor |
-//   graph | "type" type | "[" list "]"
+//   node      = ("()" | values) "=" op [STRING] "(" [values] ")" ["captures" "(" values ")"]
+//               ["{" attributes "}"] [":" types]
+//   values    = value ("," value)*
+//   value     = "%" (WORD | STRING) | "none" (absent: in nodes only)
+//   op        = WORD | STRING, then the node's name
+//   type      = DTYPE "[" ("*" | [dim ("," dim)*]) "]" | "seq(" type ")" | "optional(" type ")"
+//             | "map(" DTYPE "," type ")"
+//   dim       = INTEGER | WORD | STRING (a name) | "?"
+//   tensor    = DTYPE "[" sizes "]" "{" elements "}" | "none"
+//   attribute = (WORD | STRING) "=" (INTEGER | REAL | STRING | tensor | graph | "type" type | "[" list "]"
 //             | ("integers" | "floats" | "strings" | "tensors") "[]")
-// Types of a node's outputs are listed for the wanted ones, or left out altogether. A REAL attribute has a point, an
-// exponent, or is inf or nan; "nan(0x7fc00001)" gives the bits of a NaN that is not the usual one. Numbers are the
-// shortest that read back exactly. Complex elements are "(re, im)". A variable's name is left out where it equals that
-// of its value.
+// The types of a node's outputs are listed for the wanted outputs, or omitted altogether. A REAL attribute has a point
+// or an exponent, or is inf or nan; "nan(0x7fc00001)" states the bits of an unusual NaN. Numbers are the shortest that
+// read back exactly. Complex elements are "(re, im)". A variable's name is omitted if it equals that of its value.
 #pragma once
 
 #include <cstdint>

@@ -76,7 +76,7 @@ struct ValueType {
   friend bool operator==(const ValueType& a, const ValueType& b);
 };
 
-// Heap bytes behind the object, about.
+// Approximate bytes of heap memory behind the object.
 std::int64_t heap_bytes(const std::string& text);
 std::int64_t heap_bytes(const ValueType& type);
 

@@ -20,9 +20,9 @@ class LayerBuilder {
   ops::GraphBuilder& ops() { return builder_; }
   ir::Graph& graph() { return builder_.graph(); }
 
-  // The dimension of that name: the number given in the options, else a symbol (`fallback` 0) or the number `fallback`.
+  // The dimension of that name: the number in the options, else a symbol (`fallback` 0) or the number `fallback`.
   ir::Dim dim(const std::string& name, std::int64_t fallback = 0) const;
-  // The size of that name: the number given in the options, else `fallback`.
+  // The size of that name: the number in the options, else `fallback`.
   std::int64_t size(const std::string& name, std::int64_t fallback) const;
   ValueId input(const std::string& name, DType dtype, ir::Dims dims);
   // Names the value and makes it a graph output.
@@ -31,7 +31,7 @@ class LayerBuilder {
   void scope(const std::string& prefix);
 
   // --- weights: 'name' is relative to the scope ---
-  // Uniform with this standard deviation around `mean`.
+  // Uniformly distributed with this mean and standard deviation.
   ValueId weight(const std::string& name, Shape shape, double standard_deviation, double mean = 0);
   // Standard deviation sqrt(gain / fan_in) (He et al., arXiv:1502.01852, for gain 2).
   ValueId scaled_weight(const std::string& name, Shape shape, std::int64_t fan_in, double gain = 2);

@@ -63,7 +63,7 @@ ir::Graph build(const Design& design, const BuildOptions& options) {
   return graph;
 }
 
-// For pictures of 32x32: the stem keeps their size.
+// For images of 32x32: the stem keeps their size.
 ir::Graph build_for_cifar(const Design& design, std::int64_t width, const BuildOptions& options) {
   ir::Graph graph;
   graph.name = design.name;

@@ -6,7 +6,7 @@
 
 namespace tessera::models {
 
-// Three convolutions of 3x3 and a hidden layer. `size`: height and width of the picture, a multiple of 4.
+// Three convolutions of 3x3 and a hidden layer. `size`: height and width of the image, a multiple of 4.
 ir::Graph build_cnn_digits(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "cnn_digits";

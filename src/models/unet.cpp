@@ -53,7 +53,7 @@ ir::Graph build_unet2d(const BuildOptions& options) {
   return graph;
 }
 
-// `size`: height and width of the picture, a multiple of 4.
+// `size`: height and width of the image, a multiple of 4.
 ir::Graph build_unet_small(const BuildOptions& options) {
   ir::Graph graph;
   graph.name = "unet_small";

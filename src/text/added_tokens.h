@@ -1,5 +1,5 @@
-// Tokens that were added to a vocabulary, special ones like [MASK] among them: they are found in the text as they
-// stand, before it is cut into words.
+// Tokens that were added to a vocabulary, including special ones like [MASK]. They are matched in the text before it is
+// split into words.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tessera::text {
 
-// A stretch of a text that is an added token, or is not (id −1).
+// A section of a text that is an added token, or is not (id −1).
 struct TextSection {
   std::u32string text;
   std::int64_t id = -1;
@@ -22,15 +22,15 @@ struct TextSection {
 
 class AddedTokens {
  public:
-  // By the part "added_tokens" of a tokenizer.json.
+  // Reads the part "added_tokens" of a tokenizer.json.
   AddedTokens(const nlohmann::json& part, const Normalizer& normalizer);
 
-  // Sections of the text. Tokens that ask for it are found in the text as it is, the others in what the normalizer
-  // makes of the rest; sections that are no token are normalised.
+  // Splits a text into sections. Tokens marked so are matched in the original text, the others in the normalised rest;
+  // sections that are not tokens are normalised.
   std::vector<TextSection> sections(const std::u32string& text, const Normalizer& normalizer) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  // How many of them are not in a vocabulary.
+  // The number of added tokens that are not in the vocabulary.
   std::int64_t count_outside(const Vocabulary& vocabulary) const;
   bool is_special(std::int64_t id) const { return special_.contains(id); }
 
@@ -42,7 +42,7 @@ class AddedTokens {
   };
   static std::vector<TextSection> split(const std::vector<TextSection>& sections, const std::vector<Token>& tokens);
 
-  std::vector<Token> in_text_, in_normalised_;  // the longest first
+  std::vector<Token> in_text_, in_normalised_;  // longest first
   Vocabulary vocabulary_;
   std::unordered_set<std::int64_t> ids_, special_;
 };

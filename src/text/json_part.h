@@ -1,4 +1,4 @@
-// Reading the parts of a tokenizer.json, each an object with a "type".
+// Reads the parts of a tokenizer.json, each an object with a "type".
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How long an encoding may be, and how long it must be: truncation and padding.
+// Truncation and padding of encodings.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct Truncation {
   Strategy strategy = Strategy::longest_first;
   bool from_left = false;
 
-  // Shortens the tokens of one or two texts so that they have, with `added` further tokens, at most max_length. Throws
-  // Error(invalid_argument) where the text that alone may be shortened is too short for it.
+  // Shortens the tokens of one or two texts so that, with `added` further tokens, they number at most max_length.
+  // Throws Error(invalid_argument) where only one text may be shortened and is too short for it.
   void apply(std::vector<std::vector<std::int64_t>>& texts, std::int64_t added) const;
 };
 
@@ -31,7 +31,7 @@ struct Padding {
   void apply(std::vector<TokenEncoding>& batch) const;
 };
 
-// By the parts "truncation" and "padding" of a tokenizer.json. Throw Error(invalid_argument) for nonsense.
+// Read the parts "truncation" and "padding" of a tokenizer.json. Throw Error(invalid_argument) for an invalid part.
 Truncation read_truncation(const nlohmann::json& part);
 Padding read_padding(const nlohmann::json& part);
 

@@ -9,8 +9,8 @@ namespace tessera::text {
 
 using Normalizer = std::function<std::u32string(std::u32string)>;
 
-// By the part "normalizer" of a tokenizer.json; null changes nothing. Throws Error: unsupported for a type that is not
-// known, invalid_argument for nonsense.
+// Reads the part "normalizer" of a tokenizer.json; null changes nothing. Throws Error: unsupported for an unknown type,
+// invalid_argument for an invalid part.
 Normalizer make_normalizer(const nlohmann::json& part, int depth = 0);
 
 }  // namespace tessera::text

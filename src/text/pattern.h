@@ -9,20 +9,20 @@
 
 namespace tessera::text {
 
-// A part of a text, in characters from the first to before the second.
+// A part of a text, in characters: from the first one to before the second one.
 using Span = std::pair<std::size_t, std::size_t>;
 
 class Pattern {
  public:
-  // {"String": …} or {"Regex": …}, or a plain string. Throws Error(invalid_argument) for an expression that is none.
+  // From {"String": …}, {"Regex": …} or a plain string. Throws Error(invalid_argument) for an invalid expression.
   explicit Pattern(const nlohmann::json& json);
   static Pattern regex(const std::string& expression);
   ~Pattern();
   Pattern(Pattern&&) noexcept;
   Pattern& operator=(Pattern&&) noexcept;
 
-  // Where it occurs, without overlap, from left to right. Throws Error(over_budget) where an expression backtracks for
-  // too long.
+  // All matches, without overlap, from left to right. Throws Error(over_budget) where an expression backtracks for too
+  // long.
   std::vector<Span> find(std::u32string_view text) const;
 
  private:

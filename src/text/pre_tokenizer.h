@@ -1,4 +1,4 @@
-// How a tokenizer cuts a normalised text into words, which its model then takes apart one by one.
+// Splits a normalised text into words, which the tokenizer's model then splits into tokens.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ struct Word {
 
 using PreTokenizer = std::function<std::vector<Word>(std::vector<Word>)>;
 
-// By the part "pre_tokenizer" of a tokenizer.json; null leaves the text whole. Throws Error: unsupported for a type
-// that is not known, invalid_argument for nonsense.
+// Reads the part "pre_tokenizer" of a tokenizer.json; null leaves the text whole. Throws Error: unsupported for an
+// unknown type, invalid_argument for an invalid part.
 PreTokenizer make_pre_tokenizer(const nlohmann::json& part, int depth = 0);
 
 }  // namespace tessera::text

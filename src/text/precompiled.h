@@ -1,5 +1,5 @@
 // The character map of a SentencePiece model (Kudo, Richardson, arXiv:1808.06226, section 3.5): a table of texts and
-// what replaces them, compiled to a trie.
+// their replacements, compiled to a trie.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,8 +8,8 @@
 
 namespace tessera::text {
 
-// By a normalizer of the type Precompiled: a grapheme is replaced where the map has it or a beginning of it, else each
-// of its characters is. Throws Error(invalid_argument) where the map is damaged.
+// Applies a normalizer of the type Precompiled: a grapheme is replaced where the map has it or a prefix of it, else
+// each of its characters is. Throws Error(invalid_argument) where the map is damaged.
 Normalizer make_precompiled(const nlohmann::json& part);
 
 }  // namespace tessera::text

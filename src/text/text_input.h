@@ -1,4 +1,4 @@
-// Texts as the inputs of a language model.
+// Encodes texts as the inputs of a language model.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// How a word is taken apart into tokens of the vocabulary.
+// Models that split a word into tokens of the vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -23,18 +23,17 @@ class TokenModel {
   Vocabulary vocabulary_;
 };
 
-// By the part "model" of a tokenizer.json: WordPiece, BPE, Unigram, WordLevel. Throws Error: unsupported for another
-// type, invalid_argument for nonsense.
+// Reads the part "model" of a tokenizer.json: WordPiece, BPE, Unigram or WordLevel. Throws Error: unsupported for
+// another type, invalid_argument for an invalid part.
 std::unique_ptr<TokenModel> make_token_model(const nlohmann::json& part);
 
-// One for each type.
+// One factory per type.
 std::unique_ptr<TokenModel> make_word_pieces(const nlohmann::json& part);
 std::unique_ptr<TokenModel> make_word_level(const nlohmann::json& part);
 std::unique_ptr<TokenModel> make_byte_pairs(const nlohmann::json& part);
 std::unique_ptr<TokenModel> make_unigram(const nlohmann::json& part);
 
-// The number of the token that stands for what is in no other: that which the file names. Throws
-// Error(invalid_argument) where the file names none.
+// Throws Error(invalid_argument): the word has no token, and the vocabulary none for unknown text.
 [[noreturn]] void fail_unknown_text(const std::string& word);
 // The numbers of the tokens <0x00> to <0xFF>, or none where the vocabulary lacks one of them.
 std::vector<std::int64_t> byte_tokens(const Vocabulary& vocabulary);

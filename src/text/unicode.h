@@ -6,7 +6,7 @@
 
 namespace tessera::text {
 
-// One character after the other; a byte that begins no valid UTF-8 sequence counts as U+FFFD.
+// The characters of a text; a byte that begins no valid UTF-8 sequence counts as U+FFFD.
 std::u32string decode_utf8(std::string_view bytes);
 std::string encode_utf8(std::u32string_view characters);
 void append_utf8(std::string& out, char32_t character);

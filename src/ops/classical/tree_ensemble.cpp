@@ -65,7 +65,7 @@ void count_features(Forest& forest) {
   }
 }
 
-// The sets of members, one a node that tests membership, are separated by NaN.
+// The sets of members, one per node that tests membership, are separated by NaN.
 void read_members(const AttributeReader& reader, Forest& forest) {
   if (reader.has_attribute("membership_values")) forest.members = reals_of(reader.tensor("membership_values"));
   std::size_t next = 0;

@@ -184,7 +184,7 @@ const OpDef gemm{
     .gradient = gemm_gradient,
 };
 
-// Y = (A − a_zero_point) · (B − b_zero_point) in int32. Zero points: one, or one a row of A / a column of B.
+// Y = (A − a_zero_point) · (B − b_zero_point) in int32. Zero points: one, or one per row of A / column of B.
 const OpDef matmul_integer{
     .name = "MatMulInteger",
     .since = 10,

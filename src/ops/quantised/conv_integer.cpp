@@ -9,7 +9,7 @@ namespace {
 
 constexpr TypeSet kBytes{DType::i8, DType::u8};
 
-// A scale or zero point: one value, or one an output channel where `channels` is given.
+// A scale or zero point: one value, or one per output channel where `channels` is given.
 void check_quantisation(const InferContext& context, std::size_t input, const ir::Dim* channels) {
   if (!context.has_input(input) || context.dims(input) == nullptr) return;
   const ir::Dims& dims = *context.dims(input);

@@ -21,7 +21,7 @@ ValueId input_at(Inputs inputs, std::size_t i) {
   return i < inputs.size() ? inputs[i] : ValueId{};
 }
 
-// One value, or one a column of the product: [columns], or [batch..., 1, columns] for a batch of right operands.
+// One value, or one per column of the product: [columns], or [batch..., 1, columns] for a batch of right operands.
 void check_by_column(const InferContext& context, std::size_t i, const ir::Dim& columns) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
   const ir::Dims& dims = *context.dims(i);

@@ -36,7 +36,7 @@ enum Input : std::size_t {
   kRZero
 };
 
-// One a direction, or one a row of its gates.
+// One number per direction, or one per row of its gates.
 void check_scale(const InferContext& context, std::size_t i, const Dim& directions, const Dim& rows) {
   const Dims* dims = context.dims(i);
   const bool single = dims == nullptr || dims->size() == 1;

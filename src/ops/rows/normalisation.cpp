@@ -15,7 +15,7 @@ AttributeSpec integer_attribute(std::string_view name, std::int64_t value) {
   return {name, ir::AttributeKind::integer, ir::Attribute(value)};
 }
 
-// A 1-D operand with one element a channel of input 0.
+// A 1-D operand with one element per channel of input 0.
 void check_per_channel(const InferContext& context, std::size_t i) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
   const ir::Dims& own = *context.dims(i);
@@ -159,7 +159,7 @@ void rms_gradient(GradientContext& c) {
   if (c.wants(1)) c.set(1, (g * hat).sum_to(c.input(1)).cast(c.input(1).dtype()));
 }
 
-// A value a channel, as it broadcasts to [N, C, …].
+// One value per channel, in a shape that broadcasts to [N, C, …].
 Term per_channel(Term values, std::int64_t rank) {
   std::vector<std::int64_t> axes = axes_but(1, rank);
   return values.unsqueeze(std::move(axes));

@@ -1,4 +1,4 @@
-// ImageDecoder: the bytes of a picture file to pixels.
+// ImageDecoder: decodes the bytes of an image file to pixels.
 #pragma once
 
 #include "ops/core/op.h"

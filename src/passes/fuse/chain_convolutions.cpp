@@ -49,7 +49,7 @@ class Chainer {
   }
 
  private:
-  // A convolution of pictures whose types are concrete.
+  // A convolution of images whose types are concrete.
   bool is_stage(NodeId id) const {
     const ir::Node& node = graph_.node(id);
     if (node.op != "tessera::ChannelsLastConv" || !node.outputs[0].valid()) return false;

@@ -1,12 +1,12 @@
 // Length: one pattern, whose parts share the graph under change and what was made for other layers.
-// Attention that a model spells out, softmax(scale Q K' + mask) V, becomes one Attention node, which never stores the
-// scores. Where the heads were split off and merged by transposes, it reads and writes them where they lie; a mask that
-// is causal becomes a flag.
+// Fuses attention written as softmax(scale Q K' + mask) V into one Attention node, which never stores the scores. Where
+// transposes split heads off and merge them, the node reads and writes the heads in place; a causal mask becomes an
+// attribute.
 //
-// Numbers of masks keep their meaning. Where(condition, number, scores) replaces scores, so that a row whose keys are
-// all masked gets equal weights, and no gradient reaches these scores; Add(scores, mask) leaves of them what float32
-// leaves beside the mask. The node tells the two apart (`replacement` and `second_mask` in ops/attention/attention.h),
-// and a row of nothing but -infinity gives NaN, as Softmax does (`nan_rows`).
+// Masks keep their exact meaning. Where(condition, number, scores) replaces scores, so that a row whose keys are all
+// masked gets equal weights, and no gradient reaches these scores; Add(scores, mask) keeps the part of the scores that
+// survives rounding in float32 beside the mask. The node distinguishes the two (`replacement` and `second_mask` in
+// ops/attention/attention.h), and a row of only -infinity gives NaN, as Softmax does (`nan_rows`).
 #include <algorithm>
 #include <cmath>
 #include <limits>

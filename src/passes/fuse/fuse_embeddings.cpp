@@ -1,6 +1,6 @@
-// The LayerNormalization of a sum of embeddings, rows of tables that the tokens of [batch, length] name and rows that
-// their places name, becomes EmbedLayerNormalization, which reads each row from its table and writes it once. Places
-// are named by ids, counted, or their rows a constant.
+// Fuses the LayerNormalization of a sum of embeddings into EmbedLayerNormalization, which reads each row from its table
+// and writes the result once. The embeddings are rows of tables selected by the tokens of [batch, length] and by their
+// positions. Positions are given by ids, by counting, or their rows are a constant.
 #include <algorithm>
 #include <optional>
 

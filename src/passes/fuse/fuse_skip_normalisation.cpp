@@ -1,5 +1,5 @@
-// A sum and the LayerNormalization or RMSNormalization of it become one operator that gives both, where no layer before
-// them takes the sum.
+// Fuses a sum and its LayerNormalization or RMSNormalization into one operator that returns both, unless a layer before
+// them can fuse the sum.
 #include <optional>
 
 #include "passes/find.h"

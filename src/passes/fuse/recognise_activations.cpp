@@ -1,6 +1,6 @@
-// Activations that a model spells out become one operator, in whatever order it multiplies: x · Sigmoid(a x) is Swish,
-// x · Clip(x + 3, 0, 6) / 6 HardSwish (and without the x HardSigmoid), x · Tanh(Softplus(x)) Mish, x/2 · (1 +
-// Erf(x/√2)) Gelu, and x/2 · (1 + Tanh(√(2/π) (x + 0.044715 x³))) its approximation.
+// Replaces activations written as arithmetic by one operator, whatever the order of the multiplications: x · Sigmoid(a
+// x) is Swish, x · Clip(x + 3, 0, 6) / 6 HardSwish (and without the x HardSigmoid), x · Tanh(Softplus(x)) Mish, x/2 ·
+// (1 + Erf(x/√2)) Gelu, and x/2 · (1 + Tanh(√(2/π) (x + 0.044715 x³))) its approximation.
 #include <algorithm>
 #include <array>
 #include <cmath>

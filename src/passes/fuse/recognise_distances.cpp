@@ -1,6 +1,6 @@
-// Squared distances of all rows of two matrices that are spelt out as a Scan over the rows of one, which converters of
-// neighbours and Gaussian processes write, become one operator where the device has a kernel for it: a Scan takes a
-// step a row, and writes all differences.
+// Replaces a Scan that computes the squared distances of all rows of two matrices, as converters of nearest neighbours
+// and Gaussian processes write it, by one operator where the device has a kernel for it: a Scan takes one step per row
+// and writes all differences.
 #include <algorithm>
 #include <optional>
 

@@ -1,5 +1,5 @@
-// A normalisation of [N, groups, …] between reshapes, with a scale and a shift a channel behind it, as PyTorch exports
-// it, becomes GroupNormalization.
+// Replaces a normalisation of [N, groups, …] between reshapes, followed by a scale and a shift per channel, by
+// GroupNormalization. PyTorch exports it in this form.
 #include <algorithm>
 #include <optional>
 

@@ -1,5 +1,5 @@
-// Normalisation that a model spells out (normalisation_pattern.h) becomes LayerNormalization, or InstanceNormalization
-// where scale and shift go by channels; without a mean it becomes RMSNormalization.
+// Replaces normalisation written as arithmetic (normalisation_pattern.h) by LayerNormalization, by
+// InstanceNormalization where scale and shift are per channel, or, without a mean, by RMSNormalization.
 #include <algorithm>
 #include <optional>
 

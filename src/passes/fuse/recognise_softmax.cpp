@@ -1,5 +1,5 @@
-// exp(x - max x) / sum(exp(x - max x)) becomes Softmax, and x - log(sum(exp(x))) LogSoftmax, along one axis. Without
-// the maximum the model would overflow where the operator does not; elsewhere they are equal.
+// Replaces exp(x - max x) / sum(exp(x - max x)) by Softmax, and x - log(sum(exp(x))) by LogSoftmax, along one axis.
+// Without the maximum the arithmetic overflows where the operator does not; elsewhere both are equal.
 #include <limits>
 #include <optional>
 

@@ -1,7 +1,7 @@
-// BatchNormalization at inference that was folded into no layer becomes x · scale + shift, a channel at a time: one
-// multiplication and one addition an element, which go with the activation behind them into one loop and follow
-// convolutions to channels last. With constants for many channels only; where the operands are variables, as between
-// two steps of training, for any feature map: the product and the sum of each channel are computed in the run.
+// Replaces a BatchNormalization in inference mode that was not folded into a layer by x · scale + shift per channel:
+// one multiplication and one addition per element, which fuse into one loop with the activation behind them and follow
+// convolutions to channels last. Applies to constants for many channels only; where the operands are variables, as
+// between two steps of training, to any feature map: scale and shift of each channel are then computed in the run.
 #include "ops/core/builder.h"
 #include "ops/op_table.h"
 #include "passes/find.h"

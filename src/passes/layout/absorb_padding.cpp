@@ -1,5 +1,5 @@
-// Pad goes into the convolution or pooling behind it, whose windows step over the edge by themselves: where it puts
-// zeros before a convolution or an average, and what no maximum can be before MaxPool.
+// Folds Pad into the padding of the convolution or pooling behind it: where Pad adds zeros before a convolution or an
+// average, and before MaxPool where it adds the lowest value, which never is the maximum.
 #include <algorithm>
 #include <limits>
 #include <optional>

@@ -1,5 +1,5 @@
-// Transposes of a product's operands go into the product, where the device reads operands as they lie. Shapes are known
-// by then: attention, of which such transposes may be a part, has been looked for.
+// Folds transposes of a product's operands into the product, where the device can read operands in either order. Runs
+// after shapes are known and attention, of which such transposes may be a part, has been fused.
 #include <numeric>
 
 #include "passes/find.h"

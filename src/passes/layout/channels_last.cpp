@@ -1,9 +1,9 @@
-// Brings convolutions, pooling and what stands between them to data with the channels last, [N, spatial..., C].
+// Changes convolutions, pooling and the operators between them to data with the channels last, [N, spatial..., C].
 //
-// A walk in execution order keeps for every value the one with the same content and the channels last, where there is
-// one. A convolution asks for that form of its input (a Transpose makes it where it is missing) and gives its result in
-// it; the old value becomes a Transpose of the new one, which is dead where nobody asks for it. Operators that do not
-// care for the order of axes, or name them, follow when one of their operands already has the form.
+// Visits nodes in execution order and records for values the one with the same content and the channels last, if there
+// is one. A convolution reads that form of its input (a Transpose makes it if it is missing) and returns its result in
+// it; the original value becomes a Transpose of the new one, which is dead if nothing uses it. Operators that do not
+// depend on the order of axes, or that name their axes, follow when one of their operands already has that form.
 #include "ops/convolutions/channels_last.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Taps of a convolution that read nothing but padding, whatever the output, are left out of its window: a 3 × 3 window
-// of dilation 24 on 20 × 20 pixels becomes its centre tap. Outermost taps alone go, axis by axis, as far as the padding
-// on their side goes with them; this needs the size of the axis.
+// Removes taps of a convolution that read only padding for every output: a 3 × 3 window of dilation 24 on 20 × 20
+// pixels becomes its centre tap. Only outermost taps are removed, axis by axis, as far as the padding on their side is
+// removed with them; this needs the size of the axis.
 #include <algorithm>
 #include <optional>
 #include <span>

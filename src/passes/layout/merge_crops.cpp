@@ -1,4 +1,4 @@
-// Slices and Gathers of neighbouring rows that take all of a value apart along one axis become one Split.
+// Replaces Slices and Gathers of neighbouring rows that together take all of a value along one axis by one Split.
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -101,7 +101,7 @@ class ChannelArithmeticMover {
     return reader.text("auto_pad") == "VALID" || (reader.text("auto_pad") == "NOTSET" &&
                                                   std::ranges::all_of(pads, [](std::int64_t pad) { return pad == 0; }));
   }
-  // A constant with one number an output.
+  // A constant with one number per output.
   const Tensor* bias_of(const ir::Node& linear) const {
     const Tensor* bias = graph_.constant(linear.inputs[2]);
     const std::optional<LinearWeights> weights = linear_weights(graph_, linear);

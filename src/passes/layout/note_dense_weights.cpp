@@ -1,6 +1,6 @@
-// Products say whether their constant weights are dense, where that is so. Kernels for sparse weights would have to
-// look at the weights themselves to know, at every start; of a package, whose kernels have their weights packed, that
-// would read parts of the file that nothing else needs.
+// Marks products whose constant weights are dense. Otherwise kernels for sparse weights would have to look at the
+// weights at every start; for a package, whose kernels have packed weights, that would read parts of the file that
+// nothing else needs.
 #include "ops/products/linear.h"
 #include "passes/pass.h"
 

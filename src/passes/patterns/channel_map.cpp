@@ -8,7 +8,7 @@
 namespace tessera::passes {
 namespace {
 
-// The constant as one number a channel of data of this rank with the channels along `axis`.
+// The constant as one number per channel, for data of this rank with the channels along `axis`.
 std::optional<std::vector<double>> numbers_per_channel(const Tensor* constant, std::size_t axis, std::int64_t channels,
                                                        std::size_t rank) {
   if (constant == nullptr || constant->dtype() != DType::f32 || !constant->has_data() ||

@@ -1,15 +1,15 @@
-// Operators between DequantizeLinear and QuantizeLinear become operators on the integers themselves:
+// Replaces operators between DequantizeLinear and QuantizeLinear by operators on the integers:
 //   Conv, MatMul and Gemm with 8-bit weights  tessera::QuantisedConv, tessera::QuantisedLinear; a result that is not
 //                                             quantised again stays real
 //   QLinearConv                               tessera::QuantisedConv
-//   ConvInteger, and what makes real numbers
-//   of its sums                               tessera::QuantisedConv with a real result; depthwise ones Conv
+//   ConvInteger and the operators that convert
+//   its sums to real numbers                  tessera::QuantisedConv with a real result; depthwise ones Conv
 //   Add of two quantised tensors              com.microsoft::QLinearAdd
 //   MaxPool, Reshape, Transpose, others that
-//   only move numbers, to the same scale      themselves, on bytes
-// Signed activations become unsigned ones first, which is what integer units multiply with signed weights: the same
-// numbers under a zero point 128 higher. Only as far as the device has kernels; what is left runs as written, and
-// weights that nobody wants as integers are dequantised here, once.
+//   only move numbers, to the same scale      themselves, on 8-bit data
+// Signed activations are first converted to unsigned ones, which is what integer units multiply with signed weights:
+// the same numbers with a zero point 128 higher. Only as far as the device has kernels; other operators run as written,
+// and weights that no operator takes as integers are dequantised here, once.
 #include <algorithm>
 #include <cstring>
 #include <optional>

@@ -1,5 +1,5 @@
-// A value that a Loop or Scan carries from iteration to iteration without changing it is captured instead: nothing is
-// copied, and where it is a constant of the graph, folding and weight packing see it in the body.
+// Captures a value that a Loop or Scan carries from iteration to iteration without changing it: it is no longer copied,
+// and if it is a constant of the graph, folding and weight packing see it in the body.
 #include <algorithm>
 
 #include "passes/find.h"

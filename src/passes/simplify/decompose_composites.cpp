@@ -1,5 +1,5 @@
-// Operators with a decomposition become simpler operators, but for those that the device has a kernel for. Comes after
-// folding, because many decompositions need shapes that are known.
+// Replaces composite operators by their decompositions, except those that the device has a kernel for. Runs after
+// folding, because many decompositions need known shapes.
 #include "passes/simplify/decompose_composites.h"
 
 #include <algorithm>

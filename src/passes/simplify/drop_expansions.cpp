@@ -1,5 +1,5 @@
-// Expand, Tile and ConstantOfShape whose result only broadcasts onwards go: the operator behind them broadcasts by
-// itself, as long as its other operands give its result the same shape.
+// Removes Expand, Tile and ConstantOfShape whose result is only broadcast: the operator behind them broadcasts itself,
+// as long as its other operands give its result the same shape.
 #include <algorithm>
 #include <optional>
 

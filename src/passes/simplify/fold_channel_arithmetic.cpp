@@ -1,6 +1,6 @@
-// Folds what follows a convolution or a product with constant weights channel by channel into its weights and bias:
-// BatchNormalization, and sums and products with a constant a channel (or one for all). Behind a Concat of such layers
-// it goes to each of them.
+// Folds per-channel operators behind a convolution or a product with constant weights into its weights and bias:
+// BatchNormalization, and sums and products with one constant per channel (or one for all). Behind a Concat of such
+// layers they are folded into each of the layers.
 #include <algorithm>
 #include <optional>
 

@@ -1,5 +1,5 @@
-// Computes what can be computed ahead: nodes whose inputs are all constants, and Shape and Size of values whose shape
-// is known. Infers types on the way, so that shape arithmetic folded here makes the shapes behind it known.
+// Computes nodes whose inputs are all constants, and Shape and Size of values whose shape is known. Infers types as it
+// goes, so that folded shape arithmetic makes the shapes behind it known.
 #include "passes/simplify/fold_constants.h"
 
 #include <algorithm>

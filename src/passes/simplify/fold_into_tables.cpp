@@ -1,5 +1,5 @@
-// Element-wise operators behind a Gather of constant rows happen to the rows, before the program runs: where the table
-// is no larger than what is gathered from it, and nothing else reads it.
+// Applies element-wise operators behind a Gather of constant rows to the table of rows ahead of the run: where the
+// table is no larger than the gathered rows, and nothing else reads it.
 #include <algorithm>
 #include <set>
 

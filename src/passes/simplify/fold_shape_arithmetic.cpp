@@ -1,6 +1,6 @@
-// Shapes that nodes compute from names of dimensions: what comes to numbers becomes a constant, Reshape copies the
-// dimensions that it keeps, an Expand to the shape that its operand has goes, and results have the dimensions that were
-// computed for them.
+// Folds shapes that nodes compute from names of dimensions: shapes that turn out to be numbers become constants,
+// Reshape copies the dimensions that it keeps, an Expand to the shape of its operand is removed, and results get the
+// dimensions that were computed for them.
 #include <algorithm>
 
 #include "base/error.h"

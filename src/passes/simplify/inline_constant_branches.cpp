@@ -1,4 +1,4 @@
-// An If whose condition is a constant is replaced by the nodes of the branch taken.
+// Replaces an If with a constant condition by the nodes of the branch taken.
 #include "ir/inline.h"
 #include "ops/core/infer.h"
 #include "passes/pass.h"

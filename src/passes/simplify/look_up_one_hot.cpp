@@ -1,6 +1,6 @@
-// A product of one-hot rows with a constant matrix, as JAX and TensorFlow export embeddings, becomes a Gather of the
-// matrix's rows. Where an index lies outside of the matrix its row is all zeros: indices are bounded, and what they are
-// bounded to are rows of zeros behind the matrix.
+// Replaces a product of one-hot rows with a constant matrix, as JAX and TensorFlow export embeddings, by a Gather of
+// the matrix's rows. An index outside of the matrix selects a row of zeros: indices are clamped to rows of zeros that
+// are appended to the matrix.
 #include <algorithm>
 #include <cmath>
 #include <optional>

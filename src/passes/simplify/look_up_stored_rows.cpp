@@ -1,6 +1,5 @@
-// Rows that a Gather picks from a large table of bytes or halves, which the model widens to f32 and scales as a whole,
-// are picked first and widened then: the table stays as the file has it, where a widened one would take up to four
-// times its size.
+// Gathers rows from a large table of 8-bit or 16-bit numbers before widening them, where the model widens the whole
+// table to f32 and scales it: the table keeps its stored type; a widened one would take up to four times its size.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
-// Constants with the same bytes become one, unless one is a weight and the other is known to be none; and so do nodes
-// that compute the same from the same: equal operator, attributes and inputs (either way round where the order does not
-// matter). Random nodes and nodes with subgraphs stay.
+// Merges constants with the same bytes, unless one is a weight and the other is known not to be one, and nodes that
+// compute the same: equal operator, attributes and inputs (in any order where the order does not matter). Random nodes
+// and nodes with subgraphs stay.
 #include <algorithm>
 #include <bit>
 #include <functional>

@@ -1,5 +1,5 @@
-// Einsum of operands of known sizes becomes sums, products of matrices and transposes, for which devices have fast
-// kernels. Operands are multiplied two at a time, those first whose product is smallest.
+// Replaces an Einsum of operands of known sizes by sums, products of matrices and transposes, for which devices have
+// fast kernels. Multiplies two operands at a time, first those whose product is smallest.
 #include <algorithm>
 #include <limits>
 #include <optional>

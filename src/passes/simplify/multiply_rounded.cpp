@@ -1,8 +1,8 @@
-// Convolutions and products in float32 whose data and weights were rounded to bfloat16 and widened again, as in a
-// training step of mixed precision, multiply the rounded numbers (ops/products/rounded_product.h): the same sums in
-// float32, by instructions for bfloat16. Where everybody rounds the result, the layer does. A product with a transposed
-// matrix on the left, as gradients of weights are, transposes the rounded numbers first. Only as far as the device has
-// a kernel.
+// Lets convolutions and products in float32, whose data and weights were rounded to bfloat16 and widened, as in a
+// training step of mixed precision, multiply the bfloat16 numbers (ops/products/rounded_product.h): the same sums in
+// float32, with instructions for bfloat16. Where all users round the result, the layer rounds it. A product with a
+// transposed matrix on the left, such as a gradient of weights, transposes the rounded numbers first. Only as far as
+// the device has a kernel.
 #include <optional>
 
 #include "ops/core/builder.h"

@@ -1,5 +1,5 @@
-// Discrete Fourier transforms of short lines become products with a constant matrix, which run at the full speed of the
-// device's arithmetic: the frames of a spectrogram, say.
+// Replaces discrete Fourier transforms of short lines, such as the frames of a spectrogram, by products with a constant
+// matrix, which run at the full speed of the device's arithmetic.
 #include <algorithm>
 #include <cmath>
 #include <numbers>

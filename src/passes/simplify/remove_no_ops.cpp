@@ -1,5 +1,5 @@
-// Removes nodes that pass their input through: Identity, Dropout at inference, Cast to the same type, Reshape to the
-// same shape, Transpose by the identity permutation, Concat of one tensor, Slice of everything, Pad by nothing, Tile of
+// Removes nodes that return their input: Identity, Dropout in inference mode, Cast to the same type, Reshape to the
+// same shape, Transpose by the identity permutation, Concat of one tensor, Slice of everything, Pad by nothing, Tile by
 // one.
 #include <algorithm>
 

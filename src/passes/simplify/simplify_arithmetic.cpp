@@ -1,6 +1,6 @@
-// Arithmetic becomes cheaper arithmetic that gives the same: powers become products and roots, division by a constant
-// multiplication, and what leaves its operand as it is (times one, less nothing, twice the opposite, a choice that is
-// made) goes. Sums of two are Add, choices between one and zero conversions.
+// Replaces arithmetic by cheaper arithmetic with the same result: powers become products and roots, division by a
+// constant multiplication, a Sum of two operands Add, a choice between one and zero a conversion. Removes arithmetic
+// that returns its operand (times one, minus zero, a double negation, a choice with a constant condition).
 #include <algorithm>
 #include <cmath>
 #include <map>

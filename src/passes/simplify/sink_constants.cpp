@@ -1,5 +1,4 @@
-// A constant that a subgraph captures becomes a constant of the subgraph, so that folding and weight packing see it
-// there.
+// Copies constants that a subgraph captures into the subgraph, so that folding and weight packing see them there.
 #include <algorithm>
 
 #include "passes/pass.h"

@@ -1,7 +1,7 @@
-// Operators that the device has no kernel of its own for become simpler ones that it has kernels for: Mean,
-// ReduceLogSumExp, LpNormalization, MeanVarianceNormalization and LRN. They have a reference kernel too, and so are no
-// composites; computed in floats, what overflows on the way is as it is in other programs. Comes after the passes that
-// look for them.
+// Replaces operators for which the device has no kernel of its own by simpler ones: Mean, ReduceLogSumExp,
+// LpNormalization, MeanVarianceNormalization and LRN. They are not composites because they have a reference kernel too;
+// the replacement computes in floats, so intermediate values may overflow as they do in other programs. Runs after the
+// passes that recognise these operators.
 #include <algorithm>
 #include <optional>
 

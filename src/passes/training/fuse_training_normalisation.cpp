@@ -1,6 +1,6 @@
-// BatchNormalization by the statistics of the batch becomes tessera::BatchNormTraining, whose gradient takes the
-// statistics from it, and a sum and a ReLU behind it become part of it. Where it is differentiated already, its
-// gradient has a second node for the statistics, and the ReLU stays.
+// Replaces BatchNormalization with the statistics of the batch by tessera::BatchNormTraining, whose gradient reuses the
+// statistics, and fuses a sum and a ReLU behind it. If it has been differentiated before, its gradient has a second
+// node for the statistics, and the ReLU is not fused.
 #include <algorithm>
 #include <set>
 

@@ -39,7 +39,7 @@ bool gemm_to_10(Downgrade& downgrade) {
   return true;
 }
 
-// Modes had other names, and there were pictures only.
+// Modes had other names, and only images were supported.
 bool grid_sample_to_19(Downgrade& downgrade) {
   const std::string mode = downgrade.text_or("mode", "linear");
   downgrade.node.attributes["mode"] = mode == "linear"  ? std::string("bilinear")
