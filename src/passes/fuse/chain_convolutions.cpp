@@ -17,10 +17,10 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-// Least share of the work that moving a result must be worth.
+// The least share of the work that the saved transfers of a value must be worth.
 constexpr double kLeastGain = 0.05;
 
-// Nodes by their places in the order; all results but the last one's are used in the group alone.
+// Nodes by their places in the order; only the last one's result is used outside of the group.
 using Group = std::map<std::size_t, NodeId>;
 
 class Chainer {
@@ -74,8 +74,7 @@ class Chainer {
     return uses_[static_cast<std::size_t>(graph_.node(id).outputs[0].index)];
   }
 
-  // Stages whose results are better kept from memory, as far as their sizes and the work on them tell; the largest
-  // first.
+  // Stages whose results gain by staying in the cache, judged by their sizes and the work on them; the largest first.
   std::vector<NodeId> worthwhile_links() const {
     std::vector<NodeId> links;
     for (const Group& group : groups_) {
@@ -102,7 +101,7 @@ class Chainer {
     return moved * context_.machine.ridge(size) >= kLeastGain * work;
   }
 
-  // Makes one group of the stage's, which ends with it, and that of all its users.
+  // Merges the group that ends with the stage and the group of all its users into one; returns whether it did.
   bool join(NodeId id) {
     const std::size_t into = group_of_.at(users(id).front()), from = group_of_.at(id);
     if (std::ranges::any_of(users(id), [&](NodeId user) { return group_of_.at(user) != into; })) return false;

@@ -29,7 +29,7 @@ using ir::NodeId;
 using ir::ValueId;
 using Permutation = std::vector<std::int64_t>;
 
-// Copying keys into another order is little beside the scores of so many queries.
+// From so many queries on, transposing the keys costs little compared with the scores.
 constexpr std::int64_t kManyQueries = 32;
 // The most steps between the product and softmax; models have five.
 constexpr int kMostSteps = 16;
@@ -42,7 +42,7 @@ struct Mask {
   double number = 0;
 };
 
-// Scores on their way to softmax: softcap · tanh(scale · Q·keys / softcap), then one mask after the other.
+// Scores before softmax: softcap · tanh(scale · Q·keys / softcap), then one mask after the other.
 struct Scores {
   ValueId query, keys;  // [..., queries, size] and [..., size, keys]
   ValueId product;      // [..., queries, keys]
@@ -51,7 +51,7 @@ struct Scores {
   std::vector<Mask> masks;
 };
 
-// The operand of softmax, and whether weights that are NaN become zeros.
+// The operand of softmax, and whether NaN weights are replaced by zeros.
 struct SoftmaxOperand {
   ValueId scores;
   bool is_guarded = false;
@@ -94,12 +94,12 @@ class AttentionFuser {
     const auto index = static_cast<std::size_t>(value.index);
     return (index < uses_.size() ? uses_[index].size() : 0) + (is_result(graph_, value) ? 1 : 0);
   }
-  // The node that makes the value, when nothing else uses it.
+  // The node that produces the value, if nothing else uses the value.
   const ir::Node* maker(ValueId value, std::string_view op) const {
     const ir::Node* node = producer(value, op);
     return node != nullptr && use_count(value) == 1 ? node : nullptr;
   }
-  // A product with a number, or a quotient by one: the other operand, and the factor.
+  // For a product with a number, or a quotient by one: the other operand, and the factor.
   std::optional<std::pair<ValueId, double>> scaled(const ir::Node& node) const {
     const bool product = node.op == "Mul";
     if (!product && node.op != "Div") return std::nullopt;
@@ -116,7 +116,7 @@ class AttentionFuser {
     return dims(a) != nullptr && dims(b) != nullptr && dims(a)->size() == dims(b)->size();
   }
 
-  // Whether added to scores of that shape the mask leaves the shape as it is, with an element a key.
+  // Whether the mask, added to scores of that shape, keeps the shape, with one element per key.
   bool is_mask(ValueId mask, const Dims& scores) const {
     const Dims* have = dims(mask);
     if (have == nullptr || have->empty() || have->size() > scores.size() || !have->back().surely_equals(scores.back()))
@@ -161,7 +161,7 @@ class AttentionFuser {
     return true;
   }
 
-  // Scores where the condition says so, else a number.
+  // The scores of a Where that selects between scores and a number.
   std::optional<Scores> chosen(const ir::Node& where, int step) const {
     for (const std::size_t i : {1, 2}) {
       const std::optional<double> other = number(where.inputs[3 - i]);
@@ -221,8 +221,8 @@ class AttentionFuser {
     return found;
   }
 
-  // Whether a weight may be among what the mask is computed from: such a mask's gradient may be wanted, which attention
-  // that drops weights has not.
+  // Whether the mask is computed from a possible weight: its gradient may be needed then, which attention with dropout
+  // does not have.
   bool may_be_trained(ValueId value) const {
     std::vector<ValueId> open{value};
     std::vector<bool> seen(graph_.value_count());
@@ -244,7 +244,7 @@ class AttentionFuser {
     }
     return false;
   }
-  // A mask that is no weight (train/net/untrained.h).
+  // Whether the constant is a mask and not a weight (train/net/untrained.h).
   static bool forbids(const Tensor& constant) {
     constexpr float kLowest = -1e4f;
     if (constant.dtype() != DType::f32 || !constant.has_data()) return false;
@@ -272,7 +272,7 @@ class AttentionFuser {
     }
   }
 
-  // [..., size, keys] as [..., keys, size]: the transpose that made it undone, or another one.
+  // Keys [..., size, keys] as [..., keys, size]: the operand of the Transpose that made them, or a new Transpose.
   std::optional<ValueId> turned(ValueId keys, double& scale, const Dim& queries) {
     unscale(keys, scale);
     const std::size_t rank = dims(keys)->size();
@@ -298,7 +298,7 @@ class AttentionFuser {
   }
 
   // --- the masks. Layers that share what they are made of share them.
-  // The mask's number where it replaces scores, else what earlier masks replaced them by, or NaN.
+  // The numbers that replace scores: the mask's number where it applies, else those of earlier masks, or NaN.
   ValueId replaced(const Mask& mask, ValueId before) {
     ValueId& made = replacements_[{mask.value, mask.keeps, mask.number, before}];
     if (made.valid()) return made;
@@ -310,7 +310,7 @@ class AttentionFuser {
     ValueId& made = sums_[{a, b}];
     return made.valid() ? made : made = builder_.add("Add", {a, b});
   }
-  // Nothing where more than two are added: their sum, rounded, may be another one than that of the scores with them.
+  // Nothing where more than two masks are added: their rounded sum may differ from adding them one after the other.
   std::optional<MaskInputs> mask_inputs(const std::vector<Mask>& masks) {
     if (std::ranges::count_if(masks, [](const Mask& mask) { return !mask.is_condition; }) > 2) return std::nullopt;
     MaskInputs inputs;

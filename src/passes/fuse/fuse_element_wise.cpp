@@ -38,7 +38,7 @@ class ElementWiseFuser {
  private:
   struct Group {
     std::map<std::size_t, NodeId> nodes;  // by their places
-    std::set<std::size_t> copied;         // of these, those that others use too
+    std::set<std::size_t> copied;         // those of them that others use too
     std::size_t steps = 0;
     bool contains(std::size_t place) const { return nodes.contains(place); }
     bool owns(std::size_t place) const { return nodes.contains(place) && !copied.contains(place); }
@@ -60,13 +60,13 @@ class ElementWiseFuser {
     return values;
   }
 
-  // A constant of one float, which is a step of its own.
+  // The number in a constant of one float element, which becomes a step of its own.
   std::optional<float> number(ValueId value) const {
     const std::optional<double> number = number_of(graph_, value);
     return number ? std::optional(static_cast<float>(*number)) : std::nullopt;
   }
 
-  // Values that the group reads, in order of their first use: numbers, or all others.
+  // Values that the group reads, in order of their first use: either the numbers, or all others.
   std::vector<ValueId> read_by(const Group& group, bool numbers) const {
     std::vector<ValueId> values;
     for (const auto& [place, id] : group.nodes) {
@@ -86,7 +86,7 @@ class ElementWiseFuser {
                                [&](NodeId user) { return group.owns(place_.at(user)); });
   }
 
-  // From the last node towards the inputs: every user of a node was looked at before the node is.
+  // Grows from the last node towards the inputs: all users of a node have been visited before the node.
   Group grow(NodeId root, const Steps& own) const {
     Group group{{{place_.at(root), root}}, {}, own.size()};
     std::set<std::size_t> open;
@@ -157,7 +157,7 @@ class ElementWiseFuser {
     const Group group = grow(root, own);
     if (group.nodes.size() < 2) return;
     ir::Node node = node_of(group, root);
-    // A number says nothing of the rank that it had.
+    // A constant that became a number has lost its rank, so another operand must have the result's shape.
     if (std::ranges::none_of(node.inputs, [&](ValueId input) { return same_dims(graph_, input, node.outputs[0]); }))
       return;
     if (!context_.keeps_composite || !context_.keeps_composite(graph_, node)) return;

@@ -15,7 +15,7 @@ using ir::Dims;
 using ir::NodeId;
 using ir::ValueId;
 
-// Rows of a table; no ids: row i at place i.
+// Rows of a table; without ids, row i belongs to position i.
 struct Embedding {
   ValueId table, ids;
 };
@@ -52,7 +52,7 @@ class EmbeddingFuser {
     }
   }
 
-  // Rows that ids name.
+  // Rows that ids select.
   std::optional<Embedding> looked_up(ValueId value) const {
     const ir::Node* gather = producer_of(graph_, value, "Gather");
     if (gather == nullptr || dims(gather->inputs[0]) == nullptr || dims(gather->inputs[0])->size() != 2 ||
@@ -70,7 +70,7 @@ class EmbeddingFuser {
     return ids.size() == 2 && ids[0].surely_equals(result[0]) && ids[1].surely_equals(result[1]);
   }
 
-  // Rows that are the same in every sequence of a batch.
+  // Rows by position, the same in every sequence of a batch.
   std::optional<Embedding> by_places(ValueId value, const Dims& result) {
     const std::optional<Embedding> found = looked_up(value);
     if (!found) return constant_rows(value, result);
@@ -81,7 +81,7 @@ class EmbeddingFuser {
     return ids.size() == 2 ? found
                            : Embedding{found->table, builder_.add("Unsqueeze", {found->ids, builder_.integers({0})})};
   }
-  // 0, 1 …
+  // Whether the ids are 0, 1 …
   bool is_counting(ValueId ids) const {
     const ir::Node* range = producer_of(graph_, ids, "Range");
     return range != nullptr && scalar_of(graph_, range->inputs[0]) == 0.0 && scalar_of(graph_, range->inputs[2]) == 1.0;
@@ -120,7 +120,7 @@ class EmbeddingFuser {
     place(id, node, tokens, *places);
   }
 
-  // A sum would repeat a single column.
+  // Whether the table is as wide as the result; a sum would broadcast a single column.
   bool is_as_wide(ValueId table, const Dims& result) const {
     return dims(table) != nullptr && dims(table)->size() == 2 && dims(table)->back().surely_equals(result[2]);
   }

@@ -26,13 +26,14 @@ bool is_quantised(const ir::Node& node) {
   return node.op == kQuantisedConv || node.op == kQuantisedLinear;
 }
 
-// Operators of Tessera's own that end with an activation say so by its attributes (ops::activation_attributes).
+// Whether the operator ends with an activation, which Tessera's own operators state by attributes
+// (ops::activation_attributes).
 bool ends_with_activation(const ops::OpDef& op) {
   return op.name.starts_with("tessera::") &&
          std::ranges::any_of(op.attributes, [](const ops::AttributeSpec& spec) { return spec.name == "activation"; });
 }
 
-// The input Z, which is added to the result before its activation, where the operator has one.
+// The position of input Z, which is added to the result before its activation, if the operator has one.
 std::optional<std::size_t> addend_input(const ops::OpDef& op) {
   const auto found = std::ranges::find(op.inputs, "Z", &ops::Parameter::name);
   return found == op.inputs.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - op.inputs.begin()));
@@ -62,7 +63,7 @@ class EpilogueFuser {
     return graph_.node(id).op.empty() ? std::nullopt : std::optional(id);
   }
 
-  // The node in the form that takes more into itself.
+  // The node in the form into which operators can be fused; nothing if it has none.
   std::optional<ir::Node> fusible(const ir::Node& node) const {
     if (has_quantised_result(node)) return has_input(node, At::addend) ? std::nullopt : std::optional(node);
     if (ends_with_activation(ops::op_of(node)))
@@ -87,11 +88,11 @@ class EpilogueFuser {
       taken.push_back(*next);
       if (ends) break;
     }
-    // In the place of the last; the others are dead now.
+    // Replaces the last fused node; the others are dead.
     if (!taken.empty()) graph_.replace_node(taken.back(), std::move(conv));
   }
 
-  // The product as it reads the tensor whose last axes a view before it makes one.
+  // The product reading the tensor in front of a view that merges its last axes.
   std::optional<ir::Node> without_flattening(const ir::Node& linear) const {
     if (linear.op != kLinear || linear.attributes.contains("axis") || !follower(linear.inputs[0])) return std::nullopt;
     const ir::ValueInfo& flat = graph_.value(linear.inputs[0]);
@@ -132,7 +133,7 @@ class EpilogueFuser {
     return is_quantised(node) && has_input(node, At::result_scale);
   }
 
-  // The sum of quantised tensors behind a quantised result, when shapes are known: whether there is a kernel for it
+  // Fuses the sum of quantised tensors behind a quantised result. Shapes must be known, because the device's kernel
   // depends on them.
   bool with_quantised_sum(NodeId next, ir::Node& layer) const {
     const ir::Node& sum = graph_.node(next);
@@ -144,7 +145,7 @@ class EpilogueFuser {
     if (!has_input(sum, own + 2) || !has_input(sum, other + 2) || !has_input(sum, kResult + 1) ||
         !same_dims(graph_, sum.inputs[other], layer.outputs[0]))
       return false;
-    // The result's scale is called the same number on both sides.
+    // Both nodes must have the same scale and zero point for the result in between.
     if (!same_constant(sum.inputs[own + 1], layer.inputs[At::result_scale]) ||
         !same_constant(sum.inputs[own + 2], layer.inputs[At::result_zero]))
       return false;
@@ -157,14 +158,14 @@ class EpilogueFuser {
     return a == b || (x != nullptr && y != nullptr && identical(*x, *y));
   }
 
-  // The other term, where the node adds something to the result.
+  // The other operand, if the node adds something to the result.
   std::optional<ValueId> added(NodeId next, const ir::Node& conv) const {
     const ir::Node& add = graph_.node(next);
     if (add.op != "Add") return std::nullopt;
     return add.inputs[add.inputs[0] == conv.outputs[0] ? 1 : 0];
   }
 
-  // The constant row [1, n], which some converters add, as a vector [n]; any other value as it is.
+  // A constant row [1, n], which some converters add, as a vector [n]; any other value unchanged.
   ValueId as_vector(ValueId value, const ir::Node& conv) {
     const Tensor* row = graph_.constant(value);
     const ir::Dims* result = dims_of(graph_, conv.outputs[0]);
@@ -174,7 +175,7 @@ class EpilogueFuser {
     return graph_.add_constant(row->reshaped({row->elements()}));
   }
 
-  // A vector, constant or not; of a convolution it is folded into the weights' own bias elsewhere.
+  // Fuses a vector, constant or not; for a convolution, other passes fold constant ones into the weights' bias.
   bool with_bias(NodeId next, ir::Node& conv) {
     std::optional<ValueId> other = added(next, conv);
     const bool product =

@@ -17,20 +17,20 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-// How far the constants of models may be off: those of halves are rounded to them.
+// The tolerance for constants in models, which are rounded to the element type.
 double tolerance_of(DType type) {
   if (type == DType::f16) return 0x1p-9;
   return type == DType::bf16 ? 0x1p-6 : 1e-6;
 }
 
-// A product: numbers joined to one, and what else there is.
+// A product: its numbers multiplied to one, and its other factors.
 struct Product {
   double number = 1;
   std::vector<ValueId> factors;
 };
 // Coefficients of 1, x, x² and x³.
 using Polynomial = std::array<double, 4>;
-// Steps into nested sums and products.
+// The depth to which nested sums and products are searched.
 constexpr int kMostDepth = 8;
 
 class ActivationRecogniser {
@@ -49,7 +49,7 @@ class ActivationRecogniser {
 
  private:
   bool near(double a, double b) const { return std::abs(a - b) <= tolerance_ * std::abs(b); }
-  // The node of that operator that makes the value, when nothing else uses it.
+  // The node of that operator that produces the value, if nothing else uses the value.
   const ir::Node* maker(ValueId value, std::string_view op) const {
     const ir::Node* node = producer_of(graph_, value, op);
     if (node == nullptr || is_result(graph_, value) || static_cast<std::size_t>(value.index) >= uses_.size())
@@ -103,7 +103,7 @@ class ActivationRecogniser {
     }
   }
 
-  // number · x · gate, with a gate that is a function of x.
+  // Replaces number · x · gate, where the gate is a function of x.
   bool gated(NodeId id, double number, ValueId x, ValueId gate) {
     if (number == 1) return one_gate(id, x, gate);
     if (near(number, 1.0 / 6) && clipped(gate) == x) return replace(id, "HardSwish", x);
@@ -133,7 +133,7 @@ class ActivationRecogniser {
   }
 
   // --- gates
-  // The factor that x is multiplied with to give the value.
+  // The factor by which the value is a multiple of x.
   std::optional<double> multiple_of(ValueId value, ValueId x) const {
     if (value == x) return 1;
     Product product;
@@ -141,7 +141,7 @@ class ActivationRecogniser {
     return product.factors == std::vector<ValueId>{x} && std::isfinite(product.number) ? std::optional(product.number)
                                                                                        : std::nullopt;
   }
-  // x of Clip(x + 3, 0, 6).
+  // The x of Clip(x + 3, 0, 6).
   std::optional<ValueId> clipped(ValueId value) const {
     const ir::Node* clip = maker(value, "Clip");
     if (clip == nullptr || clip->inputs.size() < 3 || scalar_of(graph_, clip->inputs[1]) != 0.0 ||
@@ -197,7 +197,7 @@ class ActivationRecogniser {
   }
 
   bool replace(NodeId id, std::string op, ValueId x, ir::Attributes attributes = {}) {
-    // Broadcasting might give the result another shape than x has.
+    // Broadcasting might give the result a shape other than that of x.
     if (graph_.value(graph_.node(id).outputs[0]).type != graph_.value(x).type) return false;
     put_operator(graph_, id, std::move(op), {x}, std::move(attributes));
     return true;

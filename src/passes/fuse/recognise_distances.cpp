@@ -23,7 +23,7 @@ struct Operands {
   ValueId scanned, whole;
 };
 
-// Whether the Scan walks forward over the first axis of its one scanned input, carries nothing and gives one result.
+// Whether the Scan iterates forward over the first axis of its one scanned input, carries no state and has one output.
 bool walks_over_rows(const ir::Node& node) {
   const ops::ScanPlan plan = ops::read_scan(ops::AttributeReader(node, ops::op_of(node)), node.formal_inputs());
   return plan.states == 0 && plan.scan_inputs == 1 && plan.scan_outputs == 1 && plan.input_axes[0] == 0 &&
@@ -47,12 +47,12 @@ std::optional<Operands> operands_of(const ir::Graph& graph, const ir::Node& node
   const Operands operands{node.inputs[0], node.inputs[1]};
   const ir::Dims *rows = dims_of(graph, operands.scanned), *whole = dims_of(graph, operands.whole);
   if (rows == nullptr || whole == nullptr || rows->size() != 2 || whole->size() != 2) return {};
-  // One of them broadcasting its single column over the other is another sum.
+  // If one operand has a single column, it is broadcast over the other, which gives other sums.
   if (!surely_equal({rows->back()}, {whole->back()})) return {};
   return operands;
 }
 
-// A Transpose of distances that nothing else reads is the distances of the operands in the other order.
+// Removes a Transpose that alone reads the distances, by exchanging the operands.
 void absorb_transpose(ir::Graph& graph, ir::NodeId id, const std::vector<std::vector<ir::NodeId>>& uses) {
   const ir::Node& node = graph.node(id);
   if (node.op != "Transpose" || permutation_of(node, 2) != std::vector<std::int64_t>{1, 0}) return;

@@ -96,7 +96,7 @@ class GroupNormalisationRecogniser {
         x, {}, {}, (*between)[1].value(), epsilon == node->attributes.end() ? 1e-5f : std::get<float>(epsilon->second)};
   }
 
-  // By a scale of ones and a shift of zeros, over all axes from the third on.
+  // Whether the node has a scale of ones and a shift of zeros, and normalises all axes from the third on.
   bool is_plain(const ir::Node& node) const {
     if (!is_filled_with(graph_, node.inputs[1], 1) ||
         (node.inputs.size() > 2 && node.inputs[2].valid() && !is_filled_with(graph_, node.inputs[2], 0)))
@@ -120,7 +120,7 @@ class GroupNormalisationRecogniser {
 
   ir::Graph graph_;
   std::vector<std::vector<NodeId>> uses_;
-  std::vector<NodeId> inside_;  // what the pattern is made of
+  std::vector<NodeId> inside_;  // the nodes of the pattern
 };
 
 }  // namespace

@@ -50,7 +50,7 @@ class NormalisationRecogniser {
     }
   }
 
-  // The operators measure rows in float32, which would be too little for f64.
+  // The operators compute statistics in float32, which is too imprecise for f64.
   static bool normalises(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
 
   // --- the operators
@@ -72,7 +72,7 @@ class NormalisationRecogniser {
     return true;
   }
 
-  // [N, C, positions…] with all positions normalised, by a scale and a shift of [C, 1…].
+  // [N, C, positions…] with all positions normalised, with a scale and a shift of [C, 1…].
   bool by_channels(NodeId id, const Normalised& found) {
     const Dims dims = *dims_of(graph_, found.of.x);
     const DType type = graph_.value(found.of.x).type.dtype;
@@ -86,8 +86,8 @@ class NormalisationRecogniser {
     return true;
   }
 
-  // [N, positions…, C], a map of two axes or more, with all positions normalised, by a scale and a shift of [C]: the
-  // operator wants the channels first.
+  // [N, positions…, C] with two or more axes of positions, all of them normalised, with a scale and a shift of [C]. The
+  // operator needs the channels first.
   bool by_last_channels(NodeId id, const Normalised& found) {
     const Dims dims = *dims_of(graph_, found.of.x);
     const DType type = graph_.value(found.of.x).type.dtype;
@@ -100,8 +100,8 @@ class NormalisationRecogniser {
     return true;
   }
 
-  // [N, positions…, C] as [N, positions…, groups, channels of a group], with all but the groups normalised, and back
-  // again, as Keras has it.
+  // [N, positions…, C] viewed as [N, positions…, groups, channels of a group], with all axes but N and the groups
+  // normalised, and viewed back, as Keras exports it.
   bool by_groups_of_last_channels(NodeId id, const Normalised& found) {
     const Dims dims = *dims_of(graph_, found.of.x);
     const DType type = graph_.value(found.of.x).type.dtype;
@@ -142,7 +142,7 @@ class NormalisationRecogniser {
     return axes;
   }
 
-  // The operator of data with its last axis as the second, turned back in the node's place.
+  // Replaces the node by the operator on data whose last axis is moved to the second place, and moves it back.
   void put_turned(NodeId id, std::string op, ValueId x, ValueId scale, ValueId shift, ir::Attributes attributes) {
     const std::size_t rank = dims_of(graph_, x)->size();
     const ValueId first = builder_.add("Transpose", {x}, {{"perm", ops::to_channels_first(rank)}});
@@ -153,7 +153,7 @@ class NormalisationRecogniser {
   ir::Graph graph_;
   ops::GraphBuilder builder_;
   std::vector<std::vector<NodeId>> uses_;
-  std::vector<bool> taken_;  // values that a normalisation made of nodes before has made needless
+  std::vector<bool> taken_;  // values whose nodes an earlier replacement made needless
   std::vector<NodeId> inside_;
 };
 

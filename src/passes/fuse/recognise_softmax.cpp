@@ -45,7 +45,7 @@ class SoftmaxRecogniser {
     return value;
   }
 
-  // The one axis along which `op` reduces `x` to `value`, which has size 1 there and else the shape of x.
+  // The one axis along which `op` reduces `x` to `value`, whose shape is that of x with size 1 there.
   std::optional<std::int64_t> reduced(ValueId value, std::string_view op, ValueId x) {
     const ir::Node* node = take(reshaped(value), op);
     const auto axes = node != nullptr && node->inputs[0] == x ? reduced_axes(graph_, *node) : std::nullopt;
@@ -123,7 +123,7 @@ class SoftmaxRecogniser {
 
   ir::Graph graph_;
   std::vector<std::vector<NodeId>> uses_;
-  std::vector<NodeId> inside_;  // what the pattern is made of
+  std::vector<NodeId> inside_;  // the nodes of the pattern
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ bool scale(ir::Graph& graph, ops::GraphBuilder& builder, ir::NodeId id) {
   return true;
 }
 
-// x · a + b with a = scale / sqrt(variance + epsilon) and b = B − mean · a.
+// Computes x · a + b with a = scale / sqrt(variance + epsilon) and b = B − mean · a.
 bool scale_by_variables(ir::Graph& graph, ops::GraphBuilder& builder, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   const ir::Dims* dims = node.outputs[0].valid() ? dims_of(graph, node.inputs[0]) : nullptr;

@@ -18,7 +18,7 @@ using ir::NodeId;
 using ir::ValueId;
 using Integers = std::vector<std::int64_t>;
 
-// Spatial axes only, in the order of a window's attribute: all beginnings, then all ends.
+// Padding of spatial axes in the order of the attribute: all beginnings, then all ends.
 struct Padding {
   ValueId data;
   Integers amounts;
@@ -105,7 +105,7 @@ class Absorber {
     const ir::Node& node = reader.node();
     const Integers dilations = reader.integers_or_empty("dilations");
     if (kernel.size() * 2 != sum.size() || reader.integer("ceil_mode") != 0) return false;
-    // Every window holds an element that is none of the padding.
+    // Every window must contain an element that is not padding.
     for (std::size_t i = 0; i < sum.size(); ++i) {
       if (sum[i] >= kernel[i % kernel.size()]) return false;
     }
@@ -115,7 +115,7 @@ class Absorber {
     return !wants_indices && is_at_least(padding.data, padding.value);
   }
 
-  // Whether no element of the value is less than the number.
+  // Whether all elements of the value are at least the number.
   bool is_at_least(ValueId value, double number) const {
     if (number <= lowest(graph_.value(value).type.dtype)) return true;
     if (number > 0 || graph_.value(value).origin != ir::Origin::node) return false;

@@ -27,7 +27,7 @@ ir::Graph absorb_transposes(ir::Graph graph, const PassContext& context) {
   const std::vector<std::vector<NodeId>> uses = graph.compute_uses();
   const std::vector<NodeId> order = graph.order();
   for (const NodeId id : order) {
-    // A product with constant weights takes more than transposes into itself (fuse_epilogues.cpp).
+    // A product with constant weights can fuse more than transposes (fuse_epilogues.cpp).
     ir::Node product = graph.node(id);
     if (product.op != "MatMul" || (graph.is_constant(product.inputs[1]) && as_linear(graph, product))) continue;
     product.op = "tessera::TransposedMatMul";
@@ -35,7 +35,7 @@ ir::Graph absorb_transposes(ir::Graph graph, const PassContext& context) {
       const ValueId operand = product.inputs[i];
       const ir::Node* transpose = producer_of(graph, operand, "Transpose");
       if (transpose == nullptr || is_result(graph, operand) || !swaps_last_axes(graph, *transpose)) continue;
-      // Weights that fold_constants left as they lie belong to products alone.
+      // Weights that fold_constants left untransposed are read by products only.
       if (!graph.is_constant(transpose->inputs[0]) && uses[static_cast<std::size_t>(operand.index)].size() != 1)
         continue;
       product.inputs[i] = transpose->inputs[0];

@@ -36,7 +36,7 @@ class ChannelsLastLayout {
         note_transpose(id, node);
         continue;
       }
-      const bool several = node.op == "Split" || node.op == "DynamicQuantizeLinear";  // results
+      const bool several = node.op == "Split" || node.op == "DynamicQuantizeLinear";  // several results
       if ((several || has_channel_axis(node)) && follows(node)) {
         carry(id, node);
         continue;
@@ -57,13 +57,13 @@ class ChannelsLastLayout {
     if (!changed_) return graph_;
     graph_.sort_topologically();
     graph_.remove_dead_and_compact();
-    // Constants of sums and products were transposed.
+    // Folds the transposes of constants in sums and products.
     return fold_constants(std::move(graph_), context_);
   }
 
  private:
-  // A Transpose in the graph itself to either form: what it moves is known in that form from here on, and one that goes
-  // back is not needed.
+  // Records a Transpose in the graph to either form: the other form of its value is known from here on, and a Transpose
+  // back to it is not needed.
   void note_transpose(NodeId id, const ir::Node& node) {
     const std::size_t full = rank(node.inputs[0]);
     const auto perm = node.attributes.find("perm");
@@ -76,7 +76,7 @@ class ChannelsLastLayout {
     graph_.replace_uses(node.outputs[0], last_form(node.inputs[0]));
   }
 
-  // Operands and results of the highest rank are feature maps, others have no spatial axes.
+  // Moves the operands and results of the highest rank, which are feature maps; others have no spatial axes.
   void carry(NodeId id, const ir::Node& node) {
     std::size_t full = 0;
     for (const ValueId input : node.inputs) full = input.valid() ? std::max(full, rank(input)) : full;
@@ -109,7 +109,7 @@ class ChannelsLastLayout {
     for (ir::Node& first : back) graph_.add_node(std::move(first));
   }
 
-  // The node as it reads data with the channels last, where its result is the same for either order of axes.
+  // The node reading data with the channels last, if its result does not depend on the order of axes.
   std::optional<ir::Node> reading(const ir::Node& node) {
     if (node.op == "tessera::ConvWeightGradient") return weight_gradient(node);
     if (has_trait(node, ops::Trait::reduction)) return reduction_of_space(node);
@@ -130,7 +130,7 @@ class ChannelsLastLayout {
     return last;
   }
 
-  // Over all spatial axes, and maybe others, without leaving them as axes of one element: what is left is in order.
+  // A reduction over all spatial axes, and possibly others, that removes them: the remaining axes are in order.
   std::optional<ir::Node> reduction_of_space(const ir::Node& node) {
     if (!has_last(node.inputs[0]) || integer_of(node, "keepdims", 1) != 0) return std::nullopt;
     const std::optional<std::vector<std::int64_t>> axes = moved_axes(node);
@@ -144,7 +144,7 @@ class ChannelsLastLayout {
     return last;
   }
 
-  // The axes of a reduction, where they are known, in data with the channels last.
+  // The axes of a reduction for data with the channels last, if they are known.
   std::optional<std::vector<std::int64_t>> moved_axes(const ir::Node& node) const {
     const std::size_t full = rank(node.inputs[0]);
     const Tensor* axes = node.inputs.size() > 1 ? graph_.constant(node.inputs[1]) : nullptr;
@@ -155,8 +155,7 @@ class ChannelsLastLayout {
     return moved;
   }
 
-  // Inference may find fault with a node that it found none with before, now that more is known; that is for the run to
-  // say.
+  // Inference may reject a node that it accepted before, because more is known by now; the error is left to the run.
   std::optional<ValueId> tried(const ir::Node& node) {
     try {
       return converted(node);
@@ -191,7 +190,7 @@ class ChannelsLastLayout {
     return std::nullopt;
   }
 
-  // Whether a convolution or a pooling makes the value's new form, maybe with an activation behind it.
+  // Whether the value's channels-last form comes from a convolution or pooling, possibly with an activation behind it.
   bool is_feature_map(ValueId value) const {
     if (!has_last(value)) return false;
     ValueId last = last_[static_cast<std::size_t>(value.index)];
@@ -220,7 +219,7 @@ class ChannelsLastLayout {
     last_[static_cast<std::size_t>(value.index)] = last;
   }
 
-  // The value with its channels last, made by a Transpose unless it is there already.
+  // The channels-last form of the value, made by a Transpose if it does not exist yet.
   ValueId last_form(ValueId value) {
     if (!has_last(value)) set_last(value, transposed(value, ops::to_channels_last(rank(value))));
     return last_[static_cast<std::size_t>(value.index)];
@@ -238,7 +237,7 @@ class ChannelsLastLayout {
     ir::Node node = permutation(value, axes);
     return builder_.add(node.op, node.inputs, node.attributes);
   }
-  // The node that makes an old value of its new form.
+  // The node that computes the original value from its channels-last form.
   ir::Node to_first(ValueId result, const ir::Node& old) {
     ir::Node node = permutation(result, ops::to_channels_first(rank(result)));
     node.outputs = old.outputs;
@@ -252,7 +251,8 @@ class ChannelsLastLayout {
     return result;
   }
 
-  // The device must have a kernel for it: as a composite it would be what it was, between transposes.
+  // Whether the device has a kernel for the node: as a composite it would become the original operator between
+  // transposes.
   bool takes(const ir::Node& node, std::string op, std::vector<ValueId> inputs) const {
     ir::Node candidate = node;
     candidate.op = std::move(op);
@@ -288,7 +288,7 @@ class ChannelsLastLayout {
     return add(node, node.op, inputs, node.attributes);
   }
 
-  // With one scale for the whole tensor.
+  // QuantizeLinear and DequantizeLinear with one scale for the whole tensor.
   std::optional<ValueId> quantisation(const ir::Node& node) {
     const ir::ValueType& scale = graph_.value(node.inputs[1]).type;
     if (!scale.dims || !(scale.dims->empty() || (scale.dims->size() == 1 && (*scale.dims)[0] == ir::Dim(1))))
@@ -315,7 +315,7 @@ class ChannelsLastLayout {
       } else if (const Tensor* constant = graph_.constant(input); constant != nullptr && constant->elements() == 1) {
         inputs.push_back(input);
       } else if (const std::optional<Shape> given = graph_.value(input).type.shape(); given && given->size() < full) {
-        // Numpy aligns the last axes: with all axes named, the channels can go last.
+        // Broadcasting aligns the last axes; once all axes are stated, the channels can be moved to the end.
         std::vector<std::int64_t> shape(full - given->size(), 1);
         shape.insert(shape.end(), given->begin(), given->end());
         inputs.push_back(
@@ -338,7 +338,7 @@ class ChannelsLastLayout {
     const std::size_t full = rank(node.outputs[0]);
     const auto axis = node.attributes.find("axis");
     if (full < 3 || axis == node.attributes.end()) return std::nullopt;
-    // Most of the data should be in the form already.
+    // Most of the data should have a channels-last form already.
     const auto ready = static_cast<std::size_t>(
         std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return has_last(input); }));
     if (2 * ready < node.inputs.size()) return std::nullopt;
@@ -348,7 +348,7 @@ class ChannelsLastLayout {
     return add(node, "Concat", std::move(inputs), {{"axis", moved_axis(old, full)}});
   }
 
-  // Over known axes, which stay as axes of one element.
+  // Reductions over known axes, which stay as axes of one element.
   std::optional<ValueId> reduction(const ir::Node& node) {
     const std::optional<std::vector<std::int64_t>> axes = moved_axes(node);
     if (!axes || integer_of(node, "keepdims", 1) == 0) return std::nullopt;
@@ -368,7 +368,7 @@ class ChannelsLastLayout {
                {});
   }
 
-  // With scales or sizes for all axes, which are constants.
+  // Resizes with scales or sizes for all axes, which must be constants.
   std::optional<ValueId> resize(const ir::Node& node) {
     const std::size_t full = rank(node.inputs[0]);
     if (full != 4 || node.attributes.contains("axes") || (node.inputs.size() > 1 && node.inputs[1].valid()))

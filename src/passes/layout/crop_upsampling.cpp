@@ -22,11 +22,13 @@ struct Reach {
   std::int64_t pad_begin = 0, pad_end = 0, output_padding = 0;
 };
 
-// Position i of the input adds to the output from i · stride - pad_begin on, as far as the window's extent.
+// The input that a range of outputs needs. Position i of the input adds to outputs from i · stride - pad_begin on, over
+// the window's extent.
 Reach reach(const ops::WindowAxis& axis, const SliceRange& range) {
   const std::int64_t first = range.start + axis.pad_begin, last = first + range.count - 1;
   const std::int64_t nearest = std::max<std::int64_t>(first - axis.extent() + 1, 0);
-  // No position behind the first output's, so that padding is not negative, and at least one.
+  // The first position is at most that of the first output, so that padding is not negative; there is at least one
+  // position.
   const std::int64_t low = std::min({(nearest + axis.stride - 1) / axis.stride, first / axis.stride, axis.input - 1});
   const std::int64_t high = std::max(std::min(last / axis.stride + 1, axis.input), low + 1);
   const std::int64_t pad_begin = first - low * axis.stride;
@@ -36,7 +38,7 @@ Reach reach(const ops::WindowAxis& axis, const SliceRange& range) {
 
 // --- Resize
 
-// Which elements of an axis an element of the result comes from, and the weight of the second.
+// The two elements of an axis from which an element of the result is interpolated, and the weight of the second.
 struct Neighbours {
   std::int64_t first = 0, second = 0;
   double weight = 0;
@@ -65,7 +67,7 @@ class ResizeAxis {
   bool nearest_;
 };
 
-// A part of the input whose own Resize has the crop in it, from `offset` on in the whole result.
+// A part of the input whose own Resize contains the crop, which begins at `offset` of the whole result.
 struct UpsampledPart {
   SliceRange input;
   std::int64_t offset = 0;
@@ -73,7 +75,7 @@ struct UpsampledPart {
 };
 
 constexpr std::int64_t kMostPositions = 1 << 16;
-// Weights are computed in double from positions, and are as good as equal within that.
+// Weights are computed in double from positions; differences below this are rounding.
 constexpr double kSameWeight = 1e-9;
 
 bool is_whole(double value) {
@@ -101,8 +103,8 @@ std::optional<UpsampledPart> part_for(const ops::AttributeReader& reader, const 
     low = std::min({low, each.first, each.second});
     high = std::max({high, each.first, each.second});
   }
-  // Both edges at whole positions of the result. A position whose neighbours are not as near at the edge as inside may
-  // need one more.
+  // Both edges lie at whole positions of the result. A position whose neighbours differ at the edge may need a wider
+  // part.
   for (std::int64_t margin = 0; margin < 2; ++margin) {
     std::int64_t begin = std::max<std::int64_t>(low - margin, 0), end = std::min(high + 1 + margin, input);
     while (begin > 0 && (!is_whole(static_cast<double>(begin) * axis.scale) ||
@@ -184,7 +186,7 @@ std::optional<ValueId> cropped_resize(GraphBuilder& builder, const ir::Node& nod
                      reader.text("keep_aspect_ratio_policy") == "stretch" &&
                      reader.text("coordinate_transformation_mode") != "tf_crop_and_resize" &&
                      ops::resize_mode(reader) != ops::ResizeMode::cubic;
-  // Interpolated integers are rounded: a weight that is equal but for its last digits may turn a half.
+  // Interpolated integers are rounded: a weight that differs in its last digits may change the rounding of a half.
   const bool rounds = ops::resize_mode(reader) != ops::ResizeMode::nearest && !is_float(builder.dtype(node.inputs[0]));
   if (x == nullptr || (scales == nullptr) == (sizes == nullptr) || !plain || rounds) return std::nullopt;
   Shape shape;
@@ -194,7 +196,7 @@ std::optional<ValueId> cropped_resize(GraphBuilder& builder, const ir::Node& nod
   Integers new_sizes;
   for (const ops::ResizedAxis& axis : axes) new_sizes.push_back(axis.size);
   for (const auto& [axis, range] : crop) {
-    // Axes that are not resized, known or not.
+    // Axes that are not resized, of known size or not.
     if (axes[axis].scale == 1 && (shape[axis] < 0 || axes[axis].size == shape[axis])) {
       data.emplace(axis, range);
       new_sizes[axis] = range.count;

@@ -23,14 +23,14 @@ using ir::NodeId;
 using ir::ValueId;
 using Integers = std::vector<std::int64_t>;
 
-// Taps of a spatial axis that go, at its beginning and at its end.
+// The taps removed at the beginning and the end of a spatial axis.
 struct DroppedTaps {
   std::int64_t begin = 0, end = 0;
 };
 
 // Whether a tap reads the input for some output of the axis.
 bool is_read(const ops::WindowAxis& axis, std::int64_t tap) {
-  // Positions rise by a stride from output to output: the first that is not before the input decides.
+  // Positions grow by a stride from output to output; the first one not before the input decides.
   const std::int64_t start = tap * axis.dilation - axis.pad_begin;
   const std::int64_t first = start >= 0 ? 0 : (-start + axis.stride - 1) / axis.stride;
   return first < axis.output && start + first * axis.stride < axis.input;

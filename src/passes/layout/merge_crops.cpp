@@ -56,7 +56,7 @@ std::optional<CropPart> part_of(const ir::Graph& graph, NodeId id) {
   return node.op == "Slice" ? part_of_slice(graph, id) : part_of_gather(graph, id);
 }
 
-// Whether the parts, in order of their starts, lie side by side from 0 to `size`.
+// Whether the parts, in order of their starts, cover 0 to `size` without gaps or overlaps.
 bool are_whole(const std::vector<CropPart>& parts, std::int64_t size) {
   std::int64_t end = 0;
   for (const CropPart& part : parts) {
@@ -66,7 +66,8 @@ bool are_whole(const std::vector<CropPart>& parts, std::int64_t size) {
   return end == size;
 }
 
-// `parts` in the order of the graph, so that the first one's place is early enough for all results.
+// Replaces the parts by a Split. `parts` are in the order of the graph: the place of the first one comes before all
+// users.
 void split(ir::Graph& graph, std::vector<CropPart> parts) {
   const NodeId place = parts[0].node;
   const ValueId value = graph.node(place).inputs[0];

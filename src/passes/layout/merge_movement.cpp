@@ -23,7 +23,7 @@ bool changes_shape_only(const ir::Node& node) {
   return ops::op_of(node).view;
 }
 
-// Whether each value of the one type is one of the other.
+// Whether each value of type `from` can be represented in type `to`.
 bool is_lossless(DType from, DType to) {
   const auto among = [&](std::initializer_list<DType> types) { return std::ranges::find(types, to) != types.end(); };
   switch (from) {
@@ -84,7 +84,7 @@ class MovementMerger {
   // --- shapes
   void reshape(NodeId id) {
     const ValueId result = graph_.node(id).outputs[0];
-    // Through all of them: where the shape is that of the start again, nothing has moved.
+    // Follows the whole chain: if the shape at its start is that of the result, nothing has moved.
     ValueId source = graph_.node(id).inputs[0];
     if (is_back_at(id, source) && replacements_.replace(result, source)) return;
     for (const ir::Node* node = producer(source); node != nullptr && changes_shape_only(*node);
@@ -107,11 +107,11 @@ class MovementMerger {
            (node.op == "Reshape" && is_shape_of(graph_, node.inputs[1], source));
   }
 
-  // The constant that reshapes anything with these elements as the node does; an invalid value without one.
+  // The constant shape to which the node reshapes any tensor with these elements; an invalid value if there is none.
   ValueId shape_from(const ir::Node& node) {
     const Tensor* given = node.op == "Reshape" ? graph_.constant(node.inputs[1]) : nullptr;
     const bool has_bytes = given != nullptr && (given->has_data() || given->elements() == 0);
-    // A zero would copy a size of what is no longer there.
+    // A zero would copy a size from a shape that is no longer there.
     if (has_bytes && std::ranges::find(given->values<std::int64_t>(), 0) == given->values<std::int64_t>().end())
       return node.inputs[1];
     const Dims* dims = dims_of(graph_, node.outputs[0]);
@@ -124,7 +124,7 @@ class MovementMerger {
     return graph_.add_constant(Tensor::from<std::int64_t>(shape, std::span<const std::int64_t>(sizes)));
   }
 
-  // A reduction that loses dimensions which come back behind it, or keeps some that go.
+  // Merges a reduction with a reshape behind it that restores or removes its reduced dimensions.
   bool reduce(NodeId id) {
     const ir::Node& outer = graph_.node(id);
     const ir::Node* inner = producer(outer.inputs[0]);
@@ -140,7 +140,7 @@ class MovementMerger {
     return true;
   }
 
-  // A reduction of what was reduced the same way along other axes: x.mean(3).mean(2).
+  // Merges reductions of the same kind along different axes: x.mean(3).mean(2).
   void reduce_again(NodeId id) {
     const ir::Node &outer = graph_.node(id), *inner = producer_of(graph_, outer.inputs[0], outer.op);
     if (inner == nullptr || !has_one_use(outer.inputs[0]) || !has_trait(outer, ops::Trait::nests)) return;
@@ -168,7 +168,7 @@ class MovementMerger {
     return given == reduce.attributes.end() || std::get<std::int64_t>(given->second) != 0;
   }
 
-  // One index of a Gather that loses its axis and gets it back, or keeps it for it to go.
+  // Merges a Gather of one index with a reshape behind it that restores or removes its axis.
   bool gather(NodeId id) {
     const ir::Node &outer = graph_.node(id), *inner = producer_of(graph_, outer.inputs[0], "Gather");
     const Tensor* index =

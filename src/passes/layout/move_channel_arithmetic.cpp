@@ -21,7 +21,7 @@ using ir::Dims;
 using ir::NodeId;
 using ir::ValueId;
 
-// Operators that arithmetic moves across.
+// The most operators that arithmetic moves across.
 constexpr int kLongestWay = 32;
 
 // Restrictions imposed by the operators that a scale and a shift must cross on the way to the layer.
@@ -89,7 +89,8 @@ class ChannelArithmeticMover {
     return linear.op == "Gemm" && ops::AttributeReader(linear, ops::op_of(linear)).integer("transA") != 0;
   }
 
-  // Whether a shift of its data is one of its result: all windows lie inside, and the bias is a constant.
+  // Whether a shift of its data is a constant shift of its result: all windows lie inside the data, and the bias is
+  // constant.
   bool takes_shift(const ir::Node& linear) const {
     const ops::AttributeReader reader(linear, ops::op_of(linear));
     if (linear.inputs.size() > 2 && linear.inputs[2].valid() && bias_of(linear) == nullptr) return false;
@@ -111,7 +112,7 @@ class ChannelArithmeticMover {
                : nullptr;
   }
 
-  // The layer in its new form, and what its outputs become by the shift of its inputs.
+  // Places the layer in its new form, with the change of its outputs by the shift of its inputs.
   void place(NodeId id, ir::Node node, const ChannelMap& outputs, std::size_t rank) {
     if (!outputs.shifts()) return graph_.replace_node(id, std::move(node));
     if (node.op == "MatMul") {
@@ -130,7 +131,7 @@ class ChannelArithmeticMover {
   }
 
   // --- the way to it
-  // The node that makes a value which only one node uses.
+  // The node that produces a value with a single user.
   const ir::Node* way_to(ValueId value) const {
     const auto index = static_cast<std::size_t>(value.index);
     if (index >= uses_.size() || uses_[index].size() != 1 || is_result(graph_, value) ||
@@ -143,8 +144,8 @@ class ChannelArithmeticMover {
                : nullptr;
   }
 
-  // The value as a map of another, within the limits; `channels` lie along its `axis`. Makes the nodes that lie
-  // between.
+  // The value as an affine map of another value, within the limits; `channels` lie along its `axis`. Adds the nodes
+  // between the other value and the result.
   Mapped strip(ValueId value, std::size_t axis, std::int64_t channels, Limits limits) {
     const Mapped as_it_is{value, ChannelMap::identity(channels)};
     if (way_to(value) == nullptr || limits.way == kLongestWay) return as_it_is;
@@ -185,7 +186,7 @@ class ChannelArithmeticMover {
     return std::nullopt;
   }
 
-  // Whether a window may lie in the padding altogether: its mean is 0 there, whatever the data.
+  // Whether a window may lie entirely in padding: its mean is 0 there, whatever the data.
   static bool may_miss(const ops::AttributeReader& pool) {
     const std::vector<std::int64_t> kernel = pool.integers("kernel_shape"), pads = pool.integers_or_empty("pads"),
                                     dilations = pool.integers_or_empty("dilations");
@@ -196,7 +197,7 @@ class ChannelArithmeticMover {
     return false;
   }
 
-  // `value`, which the node makes, once its operand is that.
+  // Rebuilds the node that produces `value` on its mapped operand.
   Mapped across(const ir::Node& node, ValueId value, Mapped operand) {
     if (operand.is_plain()) return {value, std::move(operand.map)};
     std::vector<ValueId> inputs = node.inputs;
@@ -231,7 +232,7 @@ class ChannelArithmeticMover {
     return {add(node, std::move(parts)), std::move(joined)};
   }
 
-  // The last axis of the value is all from some axis of its operand on: [N, C, H, W] as [N, C · H · W].
+  // The last axis of the value merges all axes of its operand from some axis on: [N, C, H, W] as [N, C · H · W].
   Mapped across_view(const ir::Node& node, ValueId value, std::size_t axis, std::int64_t channels, Limits limits) {
     const Mapped as_it_is{value, ChannelMap::identity(channels)};
     const Dims *from = dims_of(graph_, node.inputs[0]), *to = dims_of(graph_, value);
@@ -282,7 +283,7 @@ class ChannelArithmeticMover {
       inner.map.then(total);
       return inner;
     }
-    // scale x + shift = scale (x + shift / scale): the sum stays. It must be cheaper than what there is.
+    // scale x + shift = scale (x + shift / scale): the sum stays, and must be cheaper than the present arithmetic.
     if (!total.scales() || (normalises && maps.size() == 1 && channels < kManyChannels)) return as_it_is;
     ChannelMap rest = ChannelMap::identity(channels);
     for (std::size_t c = 0; c < total.scale.size(); ++c)

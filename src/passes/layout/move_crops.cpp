@@ -72,7 +72,7 @@ class CropMover {
     return crop;
   }
 
-  // The box around what a Gather takes.
+  // The bounding box of the elements that a Gather takes.
   std::optional<User> gather_user(NodeId id, const ir::Dims& dims) const {
     const ir::Node& node = graph_.node(id);
     std::optional<std::vector<std::int64_t>> indices = constant_integers(graph_, node, 1);
@@ -91,7 +91,7 @@ class CropMover {
     return crop ? std::optional(User{id, *crop}) : std::nullopt;
   }
 
-  // The users of a value, when each of them takes a crop of it.
+  // The users of a value, if each of them takes a crop of it.
   std::optional<std::vector<User>> croppers(ValueId value, const ir::Dims& dims) {
     std::vector<User> users;
     for (const NodeId id : uses(value)) {
@@ -106,7 +106,7 @@ class CropMover {
     return users;
   }
 
-  // The smallest box with all of them; a single one keeps its steps.
+  // The smallest box that contains all crops; a single crop keeps its steps.
   static Crop common_crop(const std::vector<User>& users) {
     Crop common = users[0].crop;
     if (users.size() == 1) return common;
@@ -125,7 +125,7 @@ class CropMover {
     return common;
   }
 
-  // Bytes from memory that take as long as the node, a symbol being 1.
+  // The cost of a node as bytes from memory that take equally long; a symbolic dimension counts as 1.
   double cost(NodeId id) const {
     const ir::Node& node = graph_.node(id);
     const ops::NodeOperands operands(graph_, node, [&](ValueId value) {
@@ -144,7 +144,7 @@ class CropMover {
     });
   }
 
-  // Whether the nodes in their place do no more than the node and its users.
+  // Whether the added nodes cost no more than the node and the users that they replace.
   bool pays(NodeId id, const std::vector<User>& users, const Crop& crop, const std::vector<NodeId>& added) const {
     double before = cost(id), after = 0;
     for (const User& user : users) {
@@ -197,8 +197,8 @@ class CropMover {
     }
   }
 
-  // A Slice that takes all of the crop goes, and what makes the crop gives its value, which keeps its name. Returns the
-  // Slice, if there is one.
+  // Removes a Slice that takes exactly the crop: the node that computes the crop produces its value, which keeps its
+  // name. Returns the Slice, if there is one.
   NodeId replace_a_user(const std::vector<User>& users, const Crop& crop, NodeId maker) {
     const auto user = std::ranges::find_if(users, [&](const User& each) { return each.takes_all_of(crop); });
     if (user == users.end()) return {};
