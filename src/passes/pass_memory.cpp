@@ -37,7 +37,7 @@ class Hash {
   std::uint64_t state_ = 0x2545f4914f6cdd1dU;
 };
 
-// A set of numbers that then tells the place of each among all of them in order.
+// Collects a set of numbers, then tells the rank of each of them in ascending order.
 class Ranks {
  public:
   Ranks() : slots_(1024) {}
@@ -162,7 +162,7 @@ class PatternMaker {
     const bool readable = constant.has_data() && !constant.is_deferred() && constant.dtype() != DType::string;
     if (!readable || constant.bytes() == 0) return;
     const auto bytes = static_cast<std::size_t>(constant.bytes());
-    // Data of a plan counts by whether all of it is the same number, and by that number.
+    // The data of a plan enters the pattern only by whether all elements are equal, and by that element.
     const std::size_t first = std::max<std::size_t>(1, static_cast<std::size_t>(bits_of(constant.dtype())) / 8);
     const auto* data = static_cast<const char*>(constant.raw());
     const bool is_uniform = std::memcmp(data, data + first, bytes - first) == 0;

@@ -159,7 +159,7 @@ using Clock = std::chrono::steady_clock;
 
 static_assert(std::size(kPasses) <= 64, "a memory of passes has a bit for each");
 
-// Leaves passes out that have nothing to do, as far as other plans of the model showed it.
+// Leaves out passes that have nothing to do, as learnt from other plans of the model.
 class QuietPasses {
  public:
   explicit QuietPasses(const PassContext& context) : context_(context), memory_(context.memory) {}
@@ -175,17 +175,17 @@ class QuietPasses {
     if (quiet) memory_->count(false);
     return quiet;
   }
-  // `graph`: what the pass gave.
+  // `graph`: the result of the pass.
   void learn(const Pass& pass, const ir::Graph& graph) {
     if (memory_ == nullptr) return;
     memory_->count(true);
-    // A pass that weighs sizes puts nodes in or out where it changes anything.
+    // A pass that weighs sizes adds or removes nodes whenever it changes something.
     if (pass.weighs_sizes && structure_ == PassMemory::structure_of(graph)) return;
     const std::optional<std::uint64_t> before = std::exchange(pattern_, std::nullopt);
     if (pass.weighs_sizes || before != pattern_of(graph)) untouched_ = false;
     else memory_->note_quiet(place_of(pass), *before);
   }
-  // Whether no pass has changed the graph, as far as is known. The graphs of plans come with their types inferred.
+  // Whether no pass has changed the graph, as far as is known. Graphs of plans come with inferred types.
   bool untouched() const { return memory_ != nullptr && untouched_; }
 
  private:
@@ -197,12 +197,12 @@ class QuietPasses {
 
   const PassContext& context_;
   PassMemory* memory_;
-  std::optional<std::uint64_t> pattern_;  // of the graph as it is, where something has asked for it
+  std::optional<std::uint64_t> pattern_;  // of the current graph, if it was asked for
   std::uint64_t structure_ = 0;           // before a pass that weighs sizes
   bool untouched_ = true;
 };
 
-// Writes down what passes change, one after the other.
+// Records the changes that passes make, in order.
 class Recorder {
  public:
   Recorder(const ir::Graph& graph, const GraphMeasure& measure, std::vector<PassChange>& reports)
@@ -271,7 +271,7 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
     context.types_are_inferred = pass.run == fold_constants && quiet.untouched();
     if (!left_out) graph = pass.run(std::move(graph), context);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    // Gradients, which are computed first, name tensors that nothing else may need.
+    // Gradients, which are computed first, refer to tensors that may be unused otherwise.
     if (&pass == kPasses) graph.remove_dead_and_compact();
     if (left_out) continue;
     quiet.learn(pass, graph);
@@ -284,7 +284,7 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
   PipelineOptions inner = options;
   inner.progress = {};
   context.memory = nullptr;
-  // On the budget of the whole: many branches may not fold more than one graph.
+  // Branches share the budget of the whole: many branches may not fold more than one graph.
   return rewrite_branches(std::move(graph),
                           [&](ir::Graph branch) { return run_pipeline(std::move(branch), context, inner); });
 }

@@ -35,8 +35,8 @@ std::optional<ir::ValueId> add_filled(ir::Graph& graph, DType type, const Shape&
   return graph.add_constant(filled(type, shape, value));
 }
 
-// The constant's elements as `shape`: one number for all, or those of `own` (its shape with leading ones, as it
-// broadcasts) in order.
+// The constant's elements in the shape `shape`: one number for all, or the elements in order of `own`, its shape with
+// leading ones as it broadcasts.
 std::optional<ir::ValueId> with_shape(ir::Graph& graph, ir::ValueId operand, const Shape& own, DType type,
                                       const Shape& shape) {
   const Tensor* constant = graph.constant(operand);

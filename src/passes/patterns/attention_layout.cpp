@@ -20,8 +20,8 @@ using Permutation = std::vector<std::int64_t>;
 
 constexpr std::size_t kKey = 1, kValue = 2, kMask = 3, kPastKey = 4;
 constexpr std::size_t kReplacement = ops::kAttentionReplacement, kSecondMask = ops::kAttentionSecondMask;
-// Added to a score, or in its place, it leaves nothing of its exponential beside that of a score that is kept: such
-// scores differ by far less.
+// A masked score at or below this contributes nothing to softmax in float32, since scores that are kept differ by far
+// less.
 constexpr float kForbidding = -1e9f;
 
 enum class MaskKind : std::uint8_t { any, nothing, causal };
@@ -68,7 +68,7 @@ class AttentionLayout {
   }
 
   // --- masks
-  // A causal mask beside others stays as it is: with a row whose other keys are masked, too, its numbers matter.
+  // A causal mask beside other masks stays unchanged: in a row whose other keys are all masked, its numbers matter.
   void name_masks(NodeId id) {
     ir::Node& node = graph_.node(id);
     constexpr std::size_t kMasks[] = {kSecondMask, kMask, kReplacement};
@@ -89,7 +89,8 @@ class AttentionLayout {
     changed_ = true;
   }
 
-  // Only of masks for all queries and keys, the same for every batch and head. Once a mask, however many layers it has.
+  // Classifies masks over all queries and keys that are the same for every batch and head; each mask once, however many
+  // layers use it.
   MaskKind kind_of_constant(const ir::Node& node, std::size_t input) {
     const Tensor* mask = graph_.constant(node.inputs[input]);
     const Dims *query = dims(node.inputs[0]), *key = dims(node.inputs[kKey]);
@@ -144,8 +145,8 @@ class AttentionLayout {
 
   // --- heads where they lie
   // A value [batch, heads, length, size] that was transposed from [batch, length, heads, size], with heads and size
-  // known; or, where Q, K and V come of one product, from [batch, length, parts, heads, size] to parts first, of which
-  // it is one.
+  // known; or, where one product computes Q, K and V, one of the parts of [batch, length, parts, heads, size]
+  // transposed to parts first.
   struct Split {
     ValueId from;
     std::int64_t heads, size;
@@ -170,7 +171,7 @@ class AttentionLayout {
     }
     return Split{transpose->inputs[0], (*from)[3].value(), (*from)[4].value(), (*from)[2].value(), part->second};
   }
-  // The value is this element along the first axis of that one.
+  // The value and the index along its first axis of which `value` is the element.
   std::optional<std::pair<ValueId, std::int64_t>> part_of(ValueId value) const {
     const auto integer = [&](const ir::Node& node, std::size_t input) -> std::optional<std::int64_t> {
       const Tensor* constant = has_input(node, input) ? graph_.constant(node.inputs[input]) : nullptr;

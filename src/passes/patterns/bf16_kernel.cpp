@@ -11,7 +11,7 @@ bool is_attention(const ir::Node& node) {
 
 bool has_bf16_kernel(const ir::Graph& graph, const ir::Node& node, const PassContext& context) {
   if (!context.keeps_composite) return false;
-  // The node by itself, with the types that its kernel would meet.
+  // A graph of this node only, with the types that its kernel would get.
   ir::Graph alone;
   ir::Node rounded = node;
   bool ranks_known = true;

@@ -17,7 +17,7 @@ std::optional<std::vector<double>> numbers_per_channel(const Tensor* constant, s
   const std::span<const float> values = constant->values<float>();
   if (values.size() == 1) return std::vector<double>(static_cast<std::size_t>(channels), values[0]);
   const std::size_t missing = rank - constant->shape().size();
-  // All of its elements lie along the channels: [channels, 1, 1], with or without a leading 1.
+  // All elements must lie along the channels: [channels, 1, 1], with or without a leading 1.
   if (constant->elements() != channels || missing > axis || constant->shape()[axis - missing] != channels)
     return std::nullopt;
   return std::vector<double>(values.begin(), values.end());

@@ -59,7 +59,8 @@ CroppedValue crop_broadcasting(GraphBuilder& builder, const ir::Node& node, cons
   return with_operands(builder, node, std::move(inputs));
 }
 
-// Rows of what is computed row by row over the axes from `first` to `last` (exclusive) stay independent of each other.
+// Crops operators that compute row by row over the axes from `first` to `last` (exclusive), in which rows are
+// independent.
 CroppedValue crop_rows(GraphBuilder& builder, const ir::Node& node, const Crop& crop, std::int64_t first,
                        std::int64_t last) {
   const bool inside = std::ranges::any_of(crop, [&](const auto& each) {
@@ -75,7 +76,7 @@ CroppedValue crop_normalisation(GraphBuilder& builder, const ir::Node& node, con
   const auto rank = static_cast<std::int64_t>(builder.dims(node.outputs[0])->size());
   const std::int64_t axis = ops::normalise_axis(ops::AttributeReader(node, ops::op_of(node)).integer("axis"), rank);
   const bool one_axis = node.op == "Softmax" || node.op == "LogSoftmax";
-  // A scale or bias that is not the same for all rows.
+  // A scale and a bias must be the same for all rows.
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     const ir::Dims* dims = node.inputs[i].valid() ? builder.dims(node.inputs[i]) : nullptr;
     if (node.inputs[i].valid() && (dims == nullptr || static_cast<std::int64_t>(dims->size()) > rank - axis))
@@ -93,7 +94,8 @@ CroppedValue crop_transpose(GraphBuilder& builder, const ir::Node& node, const C
   return with_operands(builder, node, {cropped(builder, node.inputs[0], own)});
 }
 
-// The axis of the input that is this axis of the result: as long, with equal axes on one side of it.
+// The axis of the input that corresponds to this axis of the result: of equal length, with equal axes on one side of
+// it.
 std::optional<std::size_t> same_axis(const ir::Dims& input, const ir::Dims& result, std::size_t axis) {
   const auto equal = [](const ir::Dim& a, const ir::Dim& b) { return a.surely_equals(b); };
   if (axis < input.size() &&
@@ -103,7 +105,7 @@ std::optional<std::size_t> same_axis(const ir::Dims& input, const ir::Dims& resu
   if (behind <= input.size() && std::equal(result.end() - static_cast<std::ptrdiff_t>(behind), result.end(),
                                            input.end() - static_cast<std::ptrdiff_t>(behind), equal))
     return input.size() - behind;
-  // Or between groups of axes with as many elements.
+  // Otherwise between groups of axes with equally many elements.
   const auto product = [](auto begin, auto end) -> std::optional<std::int64_t> {
     std::int64_t count = 1;
     for (; begin != end; ++begin) {
@@ -164,7 +166,7 @@ CroppedValue crop_concat(GraphBuilder& builder, const ir::Node& node, const Crop
   return parts.size() == 1 ? parts[0] : with_operands(builder, node, std::move(parts));
 }
 
-// Rows come from the left operand, columns from the right one.
+// Crops rows of the left operand and columns of the right one.
 CroppedValue crop_product(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   const ir::Dims *a = builder.dims(node.inputs[0]), *b = builder.dims(node.inputs[1]);
   if (a == nullptr || b == nullptr || a->size() < 2 || b->size() < 2) return std::nullopt;
@@ -173,7 +175,7 @@ CroppedValue crop_product(GraphBuilder& builder, const ir::Node& node, const Cro
   Crop left = crop, right = crop;
   left.erase(column);
   right.erase(row);
-  ir::Dims a_like = *a, b_like = *b;  // as if they were as large as the result where they are cropped
+  ir::Dims a_like = *a, b_like = *b;  // the operands' dimensions, with the size of the result where they are cropped
   a_like.back() = result.back();
   b_like[b_like.size() - 2] = result[row];
   const std::optional<Crop> left_crop = broadcast_crop(a_like, result, left),
@@ -183,7 +185,7 @@ CroppedValue crop_product(GraphBuilder& builder, const ir::Node& node, const Cro
   return with_operands(builder, node, {x, w});
 }
 
-// A window over part of a map: the input that its results look at, and how far they look beyond the map.
+// The halo of a cropped window operator: the range of the input that it reads, and the padding beyond the map.
 struct Halo {
   SliceRange input;
   std::int64_t stride = 1, pad_begin = 0, pad_end = 0;
@@ -197,7 +199,7 @@ std::optional<Halo> halo(const ops::WindowAxis& axis, const SliceRange& range) {
   return Halo{{low, 1, high - low}, axis.stride * range.step, low - first, last - high};
 }
 
-// Convolution and pooling: their windows' axes, and the result's channels from the weights.
+// Crops convolution and pooling: the axes of their windows, and the result's channels by the weights.
 CroppedValue crop_window(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   const ir::Dims* x = builder.dims(node.inputs[0]);
   if (x == nullptr || x->size() < 3) return std::nullopt;

@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::int64_t kLeastBytes = 16 * 1024;
 constexpr std::int64_t kLeastRatio =
-    16;  // of the elements to those of an operand that is kept beside them, which nobody counts
+    16;  // least ratio of elements to those of an operand that is kept in memory, which no account counts
 
-// Whether it is large, and nothing that it is computed from is memory that nobody counts.
+// Whether the tensor is large, and its source is memory that is accounted for elsewhere.
 bool may_wait(const Tensor& source) {
   return source.elements() * static_cast<std::int64_t>(sizeof(float)) >= kLeastBytes &&
          (source.is_deferred() || base::lies_in_file(source.raw()));
@@ -47,11 +47,11 @@ Conversion conversion_from(DType type) {
   }
 }
 
-// Numbers that an operator takes beside a large tensor: one for each index of an axis, or one in all, which is an axis
-// of size 1 around everything.
+// The small operand of an operator on a large tensor: one number per index of an axis, or one number for all (an axis
+// of size 1 around everything).
 struct ByAxis {
   std::vector<float> numbers;
-  std::int64_t inner = 1;  // elements that an index of the axis has one after the other
+  std::int64_t inner = 1;  // adjacent elements that share an index of the axis
 
   template <typename Operation>
   void apply(float* to, std::int64_t elements, Operation operation) const {
@@ -70,7 +70,7 @@ std::int64_t product_of(const Shape& shape, std::size_t begin) {
   return product;
 }
 
-// f32 numbers that broadcast to the shape without making it larger; nothing where they differ along more than one axis.
+// f32 numbers that broadcast to the shape without enlarging it; nothing where they vary along more than one axis.
 std::optional<ByAxis> by_axis(const Tensor& numbers, const Shape& shape) {
   if (numbers.dtype() != DType::f32 || numbers.shape().size() > shape.size() ||
       numbers.elements() > product_of(shape, 0) / kLeastRatio)
@@ -103,7 +103,7 @@ std::optional<Tensor> cast(const ir::Node& node, const Tensor& source) {
   return deferred(source, convert);
 }
 
-// (number - zero point) * scale, where the first two are bytes and their difference is exact.
+// (number - zero point) * scale, where number and zero point are 8-bit and their difference is exact.
 std::optional<Tensor> dequantised(const ir::Node& node, const Tensor& source, const Tensor& scale, const Tensor* zero) {
   const Conversion convert = conversion_from(source.dtype());
   const auto rank = static_cast<std::int64_t>(source.shape().size());
@@ -163,7 +163,7 @@ std::optional<Tensor> deferred_result(const ir::Node& node, std::span<const Valu
 Tensor box_of_taps(const Tensor& weights, std::span<const std::int64_t> first, std::span<const std::int64_t> kernel) {
   Shape shape = weights.shape();
   std::ranges::copy(kernel, shape.begin() + 2);
-  // Byte offsets of the box's taps among those of a window.
+  // Byte offsets of the taps in the box within a window.
   const std::int64_t element_bytes = weights.bytes() / std::max<std::int64_t>(1, weights.elements());
   std::vector<std::int64_t> offsets{0};
   for (std::size_t axis = 0; axis < first.size(); ++axis) {

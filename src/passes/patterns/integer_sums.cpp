@@ -40,8 +40,8 @@ class SumReader {
     return inputs[inputs[0] == value ? 1 : 0];
   }
 
-  // Whether the value has an element for each output as it broadcasts to the result: [outputs, 1...], with or without
-  // the axis of the batch.
+  // Whether the value has one element per output, broadcast to the result as [outputs, 1...], with or without the batch
+  // axis.
   bool is_by_output(ValueId value, DType dtype) const {
     const ir::ValueType& type = graph_.value(value).type;
     if (!type.is_tensor() || type.dtype != dtype || !type.dims) return false;
@@ -59,7 +59,7 @@ class SumReader {
     return type.is_tensor() && type.dtype == DType::f32 && type.dims && type.dims->size() <= 1 &&
            std::ranges::all_of(*type.dims, [](const ir::Dim& dim) { return dim == ir::Dim(1); });
   }
-  // A constant as one number for each output.
+  // A constant as one number per output.
   std::optional<std::vector<double>> numbers(ValueId value) const {
     const Tensor* constant = graph_.constant(value);
     if (constant == nullptr || !constant->has_data() || !(is_single(value) || is_by_output(value, DType::f32)))
@@ -69,12 +69,12 @@ class SumReader {
     return std::vector<double>(given.begin(), given.end());
   }
 
-  // A product with a scale that is known at run time, the first one.
+  // Takes a product with a scale known at run time, if it is the first such scale.
   bool take_scale(NodeId product, IntegerSums& found) const {
     if (graph_.node(product).op != "Mul" || found.data_scale.valid() || found.behind.shifts()) return false;
     const ValueId scale = other(product, result(found));
     if (scale == result(found) || graph_.is_constant(scale)) return false;
-    // Integers have one unit.
+    // Integers can be added before one scale only.
     const bool has_unit = found.integers.valid();
     if (has_unit && found.behind.scales()) return false;
     if (auto parts = parts_of(scale)) {
@@ -89,7 +89,7 @@ class SumReader {
     return true;
   }
 
-  // A product of a number that is known at run time and of scales that are constants.
+  // A product of a number known at run time and of constant scales.
   std::optional<std::pair<ValueId, std::vector<double>>> parts_of(ValueId scale) const {
     if (graph_.value(scale).origin != ir::Origin::node) return std::nullopt;
     const ir::Node& node = graph_.node(graph_.value(scale).producer);

@@ -30,7 +30,7 @@ std::optional<ir::Node> as_linear(const ir::Graph& graph, const ir::Node& node) 
   if (weights.dtype != DType::f32 || !weights.is_tensor() || !weights.shape() || weights.dims->size() != 2 ||
       x == nullptr || x->size() < 2)
     return std::nullopt;
-  // A constant on the left is packed by the product as it is.
+  // A constant on the left is packed by MatMul itself.
   if (graph.is_constant(node.inputs[0]) && !graph.is_constant(node.inputs[1])) return std::nullopt;
   if (node.op == "Gemm" && !is_plain_gemm(graph, node)) return std::nullopt;
   ir::Node linear{std::string(kLinear), node.name, node.inputs, node.outputs, {}, 0};

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kLeastDeferred = 16 * 1024;
 
-// Factors by channel, and the weights' layout.
+// Factors per channel, and the layout of the weights.
 struct ChannelScales {
   LinearWeights layout;
   std::vector<double> by_input, by_output;
@@ -38,7 +38,7 @@ struct ChannelScales {
     }
   }
 
-  // Whether the largest weight could be multiplied by the largest factors.
+  // Whether the product of the largest weight and the largest factors is finite.
   bool surely_finite(const Tensor& weights) const {
     const auto largest_of = [](const std::vector<double>& values) {
       return std::transform_reduce(
@@ -92,7 +92,7 @@ std::size_t channel_axis(const ir::Node& linear, std::size_t rank) {
 
 std::optional<Tensor> LinearWeights::scaled(std::span<const double> by_input, std::span<const double> by_output) const {
   ChannelScales scales{*this, {by_input.begin(), by_input.end()}, {by_output.begin(), by_output.end()}};
-  scales.layout.tensor = nullptr;  // may be gone when the product is computed
+  scales.layout.tensor = nullptr;  // may not exist any more when the product is computed
   const Tensor weights = tensor->contents();
   std::optional<Tensor> result;
   // The source of a deferred tensor must be memory that is accounted for elsewhere.
@@ -102,7 +102,7 @@ std::optional<Tensor> LinearWeights::scaled(std::span<const double> by_input, st
     scales.apply(weights, result->mutable_data<float>());
     if (!all_finite(*result)) result.reset();
   } else {
-    // Kernels pack them; the product is in memory for no longer than that takes.
+    // Computed when kernels pack the weights; the result is in memory only meanwhile.
     result = Tensor::deferred(DType::f32, weights.shape(), [scales, source = *tensor](void* to) {
       const Tensor weights = source.contents();
       scales.apply(weights, static_cast<float*>(to));

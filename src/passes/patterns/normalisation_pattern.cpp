@@ -72,7 +72,7 @@ class NormalisationParser {
     const std::optional<Axes> axes = node == nullptr ? std::nullopt : reduced_axes(graph_, *node);
     return axes && !axes->empty() ? std::optional(Mean{node->inputs[0], *axes}) : std::nullopt;
   }
-  // By ReduceMean, or a sum divided by its count.
+  // A mean computed by ReduceMean, or as a sum divided by the count.
   std::optional<Mean> mean(ValueId value) {
     value = reshaped(value);
     if (auto found = attempt([&] { return reduction(value, "ReduceMean"); })) return found;
@@ -162,7 +162,7 @@ class NormalisationParser {
     return power(value, -0.5);
   }
 
-  // Whether the value is what the variance is about: x less its mean, or x itself.
+  // Whether the value is the centred or plain x of which the variance was taken.
   bool is_numerator(ValueId value, const Variance& of) {
     if (!of.centred) return value == of.x;
     const std::optional<Mean> found = centred(value);
@@ -183,7 +183,7 @@ class NormalisationParser {
       return found && is_numerator(numerator, found->of) ? found : std::nullopt;
     });
   }
-  // 1 / deviation, times a scale or not.
+  // 1 / deviation, possibly times a scale.
   std::optional<Normalised> inverse_and_scale(ValueId value) {
     const auto plain = [&](ValueId factor) {
       const std::optional<Variance> found = attempt([&] { return inverse(factor); });
@@ -251,7 +251,7 @@ class NormalisationParser {
       return is_mean_times(offset, factor, of, true) ? std::optional(shift) : std::nullopt;
     });
   }
-  // mean · factor, or its opposite.
+  // Whether the value is mean · factor or, if `negative`, -mean · factor.
   bool is_mean_times(ValueId value, ValueId factor, const Variance& of, bool negative) {
     const ir::Node* product = take(value, "Mul");
     if (product == nullptr) return false;

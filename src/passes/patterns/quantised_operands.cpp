@@ -44,7 +44,7 @@ bool QuantisedOperands::same(ValueId a, ValueId b) const {
          std::memcmp(x->raw(), y->raw(), static_cast<std::size_t>(x->bytes())) == 0;
 }
 
-// The node's scale is one positive number, its zero point one byte; f32 outside.
+// Whether the node has a positive scale and an 8-bit zero point, one of each, and f32 as real type.
 bool QuantisedOperands::is_by_tensor(const ir::Node& node) const {
   const Tensor* scale = single(node.inputs[1]);
   if (scale == nullptr || scale->dtype() != DType::f32 || !(*scale->data<float>() > 0)) return false;
@@ -97,7 +97,7 @@ std::optional<NodeId> QuantisedOperands::follower(ValueId value) const {
   return graph_.node(uses_[index][0]).op.empty() ? std::nullopt : std::optional(uses_[index][0]);
 }
 
-// The node that turns the value into bytes, if nothing else uses it.
+// The node that quantises the value to 8 bits, if nothing else uses the value.
 std::optional<NodeId> QuantisedOperands::quantising(ValueId value) const {
   const std::optional<NodeId> next = follower(value);
   if (!next || graph_.node(*next).op != "QuantizeLinear") return std::nullopt;

@@ -19,7 +19,7 @@ int byte_at(const Tensor& tensor, std::int64_t i) {
   return tensor.dtype() == DType::u8 ? tensor.data<std::uint8_t>()[i] : tensor.data<std::int8_t>()[i];
 }
 
-// function(element, its zero point, its place) for all weights.
+// Calls function(element, its zero point, its index) for all weights.
 template <typename Function>
 void for_each(const Tensor& weights, const Tensor* zeros, Function function) {
   const std::int64_t of_output = weights.elements() / std::max<std::int64_t>(1, weights.shape()[0]);

@@ -99,7 +99,7 @@ const ShapeElement& at(const Elements& elements, std::size_t i) {
   return elements[elements.size() == 1 ? 0 : i];
 }
 
-// The length of what lists of these lengths broadcast to; nothing where they do not.
+// The length to which lists of these lengths broadcast; nothing where they do not.
 std::optional<std::size_t> common_length(std::initializer_list<const Elements*> lists) {
   std::size_t length = 1;
   for (const Elements* list : lists) {
@@ -109,7 +109,7 @@ std::optional<std::size_t> common_length(std::initializer_list<const Elements*> 
   return length;
 }
 
-// The nodes of shape arithmetic, by what is known of their inputs.
+// Evaluates the nodes of shape arithmetic as far as their inputs are known.
 class Learner {
  public:
   Learner(const ShapeContents& contents, const ir::Graph& graph, const ir::Node& node)
@@ -235,7 +235,7 @@ void ShapeContents::learn(const ir::Graph& graph, const ir::Node& node) {
       type.is_tensor() && (type.dtype == DType::i64 || type.dtype == DType::i32 || type.dtype == DType::boolean);
   if (!holds || !type.dims || type.dims->size() > 1) return;
   KnownElements result = Learner(*this, graph, node).result();
-  // A condition is no size; what does not fit its type wraps around, or fails.
+  // A condition is not a size; a number beyond its type's range wraps around or fails.
   if (result && type.dtype == DType::boolean)
     std::ranges::replace_if(*result, [](const ShapeElement& each) { return !each.number; }, ShapeElement{});
   const bool fails = result && std::ranges::any_of(*result, [&](const ShapeElement& each) {

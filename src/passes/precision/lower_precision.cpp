@@ -26,7 +26,7 @@ namespace {
 bool is_layer(const ir::Node& node) {
   return node.op == "tessera::ChannelsLastConv" || node.op == "tessera::Linear";
 }
-// Gives numbers of its data as they are, and has kernels for rounded ones.
+// Whether the node returns elements of its data unchanged and has kernels for bfloat16.
 bool moves(const ir::Node& node) {
   return ops::op_of(node).view || node.op == "tessera::ChannelsLastMaxPool" || node.op == "Concat" ||
          node.op == "Transpose";
@@ -47,7 +47,7 @@ std::int64_t groups_of(const ir::Node& node) {
   return group == node.attributes.end() ? 1 : std::get<std::int64_t>(group->second);
 }
 
-// Kernels for groups compute many outputs of one at once.
+// Whether groups are wide enough: kernels for groups compute many outputs of one group at once.
 bool has_wide_groups(const ir::Graph& graph, const ir::Node& node) {
   constexpr std::int64_t kFewOutputs = 8;
   const std::optional<Shape> weights = graph.value(node.inputs[1]).type.shape();
@@ -105,7 +105,7 @@ class Rounder {
     if (context_.keeps_composite(graph_, layer)) graph_.replace_node(id, std::move(layer));
   }
 
-  // Whether the device has a kernel for this attention when its operands and its result are stored rounded.
+  // Whether the device has a kernel for this attention with operands and result in bfloat16.
   bool can_attend(const ir::Node& node) const {
     return is_attention(node) &&
            std::ranges::all_of(
@@ -114,7 +114,7 @@ class Rounder {
            has_bf16_kernel(graph_, node, context_);
   }
 
-  // A value of float32 that several layers read as data.
+  // Rounds a float32 value that several layers read as data only once.
   void round_once(ir::ValueId value) {
     const ir::ValueType& type = graph_.value(value).type;
     if (type.dtype != DType::f32 || !type.is_tensor() || !type.shape().has_value() || graph_.constant(value) != nullptr)
@@ -132,8 +132,8 @@ class Rounder {
     for (const ir::NodeId layer : layers) graph_.node(layer).inputs[0] = rounded(value);
   }
 
-  // Whether a state that sums up over the steps of a run comes from outside and goes on to there: the cell of an LSTM,
-  // the hidden state of a GRU. Rounded between runs of few steps it would stand still.
+  // Whether a state that accumulates over the steps of a run is an input and an output: the cell of an LSTM, the hidden
+  // state of a GRU. Rounded between runs of few steps, it would not change any more.
   bool carries_sums(const ir::Node& node) const {
     const std::size_t initial = node.op == "LSTM" ? 6 : 5, last = node.op == "LSTM" ? 2 : 1;
     const auto is_used = [&](ir::ValueId value) {
@@ -147,7 +147,7 @@ class Rounder {
     return !node.inputs.empty() && node.inputs[0].valid() && graph_.value(node.inputs[0]).type.dtype == DType::f32;
   }
 
-  // A layer of bfloat16 in the place of one of float32, whose results are widened unless they are stored rounded.
+  // Replaces a float32 layer by one of bfloat16, whose results are widened unless they are stored in bfloat16.
   void round_recurrent(ir::NodeId id) {
     ir::Node node = graph_.node(id);
     for (ir::ValueId& input : node.inputs) {
@@ -184,11 +184,11 @@ class Rounder {
     return is_rounded(node) || (depthwise && is_layer(node) && is_depthwise(graph_, node));
   }
 
-  // Its result is stored as its data is.
+  // Whether the node's result has the storage type of its data.
   bool passes_on(ir::NodeId id) const { return moves(graph_.node(id)) || attends_.contains(id); }
 
-  // The values that layers make that round, and that only such layers read: as data, or a convolution as addend; with
-  // movements in between. `depthwise`: layers of that kind count, which would round then.
+  // The values, possibly behind movements, that rounding layers compute and that only rounding layers read: as data, or
+  // as addend of a convolution. `depthwise`: count depthwise layers too, which would then round.
   std::vector<bool> stored_rounded(bool depthwise) const {
     std::vector<bool> stored(graph_.value_count());
     for (const ir::NodeId id : order_) {

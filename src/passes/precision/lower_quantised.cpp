@@ -55,7 +55,7 @@ class Lowering {
   }
 
  private:
-  // A signed tensor that is dequantised wherever it is used becomes unsigned.
+  // Converts a signed tensor that is dequantised by all of its users to unsigned.
   void make_unsigned(NodeId id) {
     const ir::Node node = graph_.node(id);
     if (node.op != "QuantizeLinear" || !has_input(node, 2) || !operands_.is_by_tensor(node) ||
@@ -79,7 +79,7 @@ class Lowering {
     }
   }
 
-  // The zero point of the same numbers as unsigned bytes.
+  // The zero point of the same numbers as u8.
   ValueId raised(ValueId zero) {
     const int value = zero.valid() ? *operands_.single(zero)->data<std::int8_t>() : 0;
     return builder_.scalar(value + 128, DType::u8);
@@ -87,8 +87,7 @@ class Lowering {
 
   void lower(NodeId id) {
     const ir::Node node = graph_.node(id);
-    // Inference may find fault with a node that it found none with before, now that more is known; that is for the run
-    // to say.
+    // Inference may reject a node that it accepted before, because more is known by now; the error is left to the run.
     try {
       builder_.set_name_prefix(node.name.empty() ? "" : node.name + "/");
       if (node.op == "Conv") conv(node);
@@ -101,12 +100,12 @@ class Lowering {
     }
   }
 
-  // The node's result, and the activation behind it, as far as they become part of the operator; then it is quantised,
-  // or stays real.
+  // The result of a layer: the activation behind it, as far as it is fused, and either the quantisation behind that or
+  // a real result.
   struct Result {
     ir::Attributes activation;
     std::vector<ValueId> quantisation;  // scale and zero point, or none
-    NodeId last;                        // whose output it gives
+    NodeId last;                        // the last fused node, whose output the layer gives
   };
   Result result(NodeId id) const {
     Result found{{}, {}, id};
@@ -124,7 +123,7 @@ class Lowering {
     return found;
   }
 
-  // Puts the operator in the place of those that it does the work of, if the device has a kernel for it.
+  // Adds the operator, if the device has a kernel for it; returns its result.
   std::optional<ValueId> place(std::string op, const Quantised& x, const QuantisedWeights& w, ValueId bias,
                                const Result& result, ir::Attributes attributes) {
     attributes.insert(result.activation.begin(), result.activation.end());
@@ -139,8 +138,7 @@ class Lowering {
     return std::nullopt;  // it is dead now, as nobody uses it
   }
 
-  // The operator that makes `value` gives what the last of those gave whose work it does, through a Transpose if need
-  // be.
+  // Replaces the output of the last fused node by `value`, through a Transpose if `transposed` is not empty.
   void give(const Result& result, ValueId value, const std::vector<std::int64_t>& transposed = {}) {
     const std::vector<ValueId> outputs = graph_.node(result.last).outputs;
     const DType dtype = graph_.value(value).type.dtype;
@@ -162,7 +160,7 @@ class Lowering {
     if (x && w && b) convolve(node, *x, *w, *b, result(graph_.value(node.outputs[0]).producer));
   }
 
-  // The standard operator on bytes, where its scales are numbers.
+  // Lowers QLinearConv, if its scales are constants.
   void q_linear_conv(const ir::Node& node) {
     constexpr std::size_t kX = 0, kW = 3, kY = 6, kBias = 8;
     for (const std::size_t i : {kX + 1, kX + 2, kY, kY + 1}) {
@@ -184,7 +182,7 @@ class Lowering {
         found.last, {"QuantizeLinear", node.name, {real, node.inputs[kY], node.inputs[kY + 1]}, node.outputs, {}, 0});
   }
 
-  // A bias in units of x_scale w_scale as real numbers; invalid when it is no constant.
+  // A bias in units of x_scale w_scale as real numbers; invalid when it is not constant.
   ValueId real_bias(ValueId bias, float x_scale, const Tensor& w_scales) {
     const Tensor* units = graph_.constant(bias);
     if (units == nullptr || !units->has_data() || units->shape().size() != 1) return {};
@@ -197,7 +195,7 @@ class Lowering {
     return builder_.constant(std::move(real));
   }
 
-  // The sums of integers, and the real numbers that the model makes of them.
+  // Lowers ConvInteger with the operators that convert its sums to real numbers.
   void conv_integer(const ir::Node& node) {
     const Tensor* weights = graph_.constant(node.inputs[1]);
     const ir::ValueType& x = graph_.value(node.inputs[0]).type;
@@ -220,14 +218,14 @@ class Lowering {
     if (!convolve(node, data, *w, bias, {{}, {}, sums->last})) convolve_reals(node, data, *w, bias, sums->last);
   }
 
-  // Numbers of f32, as a scalar where they are all the same.
+  // A constant of f32 numbers, as a scalar if they are all equal.
   ValueId vector(const std::vector<double>& numbers) {
     if (std::ranges::all_of(numbers, [&](double each) { return each == numbers[0]; }))
       return builder_.scalar(numbers.empty() ? 1.0 : numbers[0]);
     return builder_.constant(channel_constant(numbers, 0, 1));
   }
 
-  // The scalar as often as the vector `like` has elements.
+  // The scalar repeated to the length of the vector `like`.
   ValueId repeated(ValueId value, ValueId like, std::int64_t outputs) {
     const Tensor& given = *graph_.constant(value);
     if (given.rank() != 0 || graph_.constant(like)->rank() == 0) return value;
@@ -265,7 +263,7 @@ class Lowering {
     return operands;
   }
 
-  // Whether there is a kernel for it.
+  // Adds the QuantisedConv; false if there is no kernel for it.
   bool convolve(const ir::Node& node, const Quantised& x, const QuantisedWeights& w, ValueId bias,
                 const Result& found) {
     const Shape& shape = graph_.constant(w.bytes)->shape();
@@ -312,7 +310,7 @@ class Lowering {
     if (const std::optional<ValueId> y = place("tessera::QuantisedLinear", *x, *w, *b, found, {})) give(found, *y);
   }
 
-  // A sum with a constant vector behind a product.
+  // Takes the sum with a constant vector behind a product as its bias.
   void take_bias(NodeId& start, ValueId& bias, std::int64_t outputs) const {
     const ValueId y = graph_.node(start).outputs[0];
     const std::optional<NodeId> next = operands_.follower(y);
@@ -327,7 +325,7 @@ class Lowering {
     start = *next;
   }
 
-  // Computes a node of constants now: kernels look at their weights.
+  // Folds a node of constants at once, because kernels look at their weights.
   void fold(ValueId value) {
     const ir::Node node = graph_.node(graph_.value(value).producer);
     std::vector<Value> inputs;
@@ -339,7 +337,7 @@ class Lowering {
     const std::optional<Quantised> a = operands_.dequantised(node.inputs[0]), b = operands_.dequantised(node.inputs[1]);
     if (!a || !b || !a->zero.valid() || !b->zero.valid()) return;
     const Result found = result(graph_.value(node.outputs[0]).producer);
-    // A Relu must be what the rounding does anyway.
+    // A Relu is redundant only if rounding to the range of u8 already implies it.
     if (found.quantisation.empty() || graph_.value(found.quantisation[1]).type.dtype != DType::u8) return;
     if (!found.activation.empty() && *operands_.single(found.quantisation[1])->data<std::uint8_t>() != 0) return;
     const ValueId y = builder_.add(
@@ -348,7 +346,7 @@ class Lowering {
     if (context_.keeps_composite(graph_, graph_.node(graph_.value(y).producer))) give(found, y);
   }
 
-  // Moving numbers, or choosing among them by size, is the same with bytes of one scale.
+  // Moves or selects elements of 8-bit data with one scale in place of real numbers.
   void move(const ir::Node& node) {
     const std::optional<Quantised> x = operands_.dequantised(node.inputs[0]);
     if (!x || !x->zero.valid() || node.outputs.size() != 1) return;

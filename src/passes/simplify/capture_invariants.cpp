@@ -10,7 +10,7 @@ namespace {
 
 using ir::ValueId;
 
-// Carried values are the body's inputs and outputs from these positions on.
+// The positions from which on the body's inputs and outputs are carried values.
 struct Carried {
   std::size_t first_input, first_output, count;
 };
@@ -22,7 +22,7 @@ Carried carried_by(const ir::Node& node) {
   return {0, 0, formal > scanned ? formal - scanned : 0};
 }
 
-// Which of the carried values come out of each iteration as they went in.
+// Carried values that the body returns unchanged.
 std::vector<std::size_t> invariants(const ir::Graph& body, const Carried& carried) {
   std::vector<std::size_t> found;
   for (std::size_t k = 0; k < carried.count; ++k) {
@@ -70,9 +70,9 @@ class Capturing {
     auto& body = std::get<ir::SubgraphPointer>(node.attributes.at("body"));
     const Carried carried = carried_by(node);
     const std::vector<std::size_t> chosen = invariants(*body, carried);
-    // A loop that had nothing left to give would vanish, though it may be an endless one, which a run has to notice.
+    // A loop without any output left would be removed, although it may be endless, which a run must notice.
     if (chosen.size() == body->outputs().size() - carried.first_output) return;
-    // Without a value to begin with there is nothing to capture.
+    // A value without an initial value cannot be captured.
     if (chosen.empty() ||
         std::ranges::any_of(chosen, [&](std::size_t k) { return !node.inputs[carried.first_input + k].valid(); }))
       return;
@@ -97,7 +97,7 @@ class Capturing {
     changed_ = true;
   }
 
-  // `output`, which the node no longer has, is `initial`. An output of the graph keeps its name.
+  // Replaces `output`, which the node no longer has, by `initial`. An output of the graph keeps its name.
   void give(ValueId output, ValueId initial) {
     if (std::ranges::find(graph_.outputs(), output) == graph_.outputs().end()) {
       replacements_[static_cast<std::size_t>(output.index)] = initial;

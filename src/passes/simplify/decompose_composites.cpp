@@ -57,7 +57,7 @@ bool carry_results(ir::Graph& graph, ir::NodeId id, std::span<const ir::ValueId>
 
 ir::Graph decompose_composites(ir::Graph graph, const PassContext& context) {
   bool decomposed = false;
-  // A decomposition may hold composites of its own, never itself: rounds end.
+  // A decomposition may contain other composites, but never itself, so the loop ends.
   for (bool changed = true; changed;) {
     changed = false;
     const std::vector<ir::NodeId> order = graph.order();

@@ -78,7 +78,7 @@ class Dropper {
     });
   }
 
-  // Whether the node's result surely has the shape that it has now when it reads `smaller` for `result`.
+  // Whether the node's result surely keeps its shape if the node reads `smaller` in place of `result`.
   bool keeps_shape(const ir::Node& node, ValueId result, ValueId smaller) const {
     if (!broadcasts(node)) return false;
     const Dims *to = dims_of(graph_, node.outputs[0]), *from = dims_of(graph_, smaller);

@@ -25,7 +25,7 @@ struct Followers {
   ChannelMap map;
 };
 
-// A layer with constant weights, and what it adds and multiplies by itself.
+// A layer with constant weights, and the scale and shift that it applies itself.
 struct Layer {
   LinearWeights weights;
   ChannelMap map;
@@ -110,7 +110,7 @@ class ChannelArithmeticFolder {
   void fold_into(NodeId id, const Layer& layer) {
     const ir::Node linear = graph_.node(id);
     const Followers after = followers(linear.outputs[0], layer.axis, layer.weights.outputs);
-    // A product without a place for a bias keeps one sum behind it.
+    // A product that cannot have a bias keeps one Add behind it.
     const bool is_plain = linear.op == "MatMul";
     if (after.nodes.empty() || (is_plain && after.nodes.size() == 1 && !after.map.scales())) return;
     ChannelMap map = layer.map;
@@ -137,7 +137,7 @@ class ChannelArithmeticFolder {
       node.inputs.resize(std::max<std::size_t>(node.inputs.size(), 3));
       node.inputs[2] = graph_.add_constant(channel_constant(map.shift, 0, 1));
     }
-    // In the place of the last follower; what stood before is dead now.
+    // Replaces the last follower; the nodes before it are dead.
     graph_.replace_node(after.nodes.back(), std::move(node));
   }
 

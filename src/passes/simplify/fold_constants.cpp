@@ -22,8 +22,8 @@ bool reads_only_shapes(const ir::Node& node) {
   return has_trait(node, ops::Trait::reads_shapes);
 }
 
-// The inputs as values if the node can be computed now; nothing otherwise. Weights without bytes (plans of models that
-// are not here) are not computed with.
+// The inputs as values if the node can be computed ahead; nothing otherwise. Weights without bytes (plans of models
+// that are not loaded) cannot be computed with.
 std::optional<std::vector<Value>> constant_inputs(const ir::Graph& graph, const ir::Node& node) {
   std::vector<Value> inputs;
   for (ir::ValueId id : node.inputs) {
@@ -58,7 +58,7 @@ FoldingBudget price_of(const ir::Graph& graph, const ir::Node& node) {
     price.operations += static_cast<double>(output.elements());
   }
   const ops::OpDef& op = ops::op_of(node);
-  // An unknown shape (NonZero of a constant) is bounded by what its inputs hold, which are constants already.
+  // An unknown shape (NonZero of a constant) is bounded by the inputs, which are constants already.
   if (known && op.operations != nullptr) price.operations += op.operations(operands.view(node));
   return price;
 }
@@ -159,7 +159,7 @@ FoldingBudget folding_budget(const ir::Graph& graph, FoldingBudget budget) {
 
 namespace {
 
-// A node that dequantises 8-bit weights of a layer whose data is dequantised too: lower_quantised wants the integers.
+// Whether the node dequantises 8-bit weights of a layer with dequantised data: lower_quantised needs the integers.
 bool dequantises_weights(const ir::Graph& graph, const ir::Node& node,
                          const std::vector<std::vector<ir::NodeId>>& uses) {
   if (node.op != "DequantizeLinear") return false;
@@ -174,8 +174,8 @@ bool dequantises_weights(const ir::Graph& graph, const ir::Node& node,
   });
 }
 
-// A Transpose of large weights of products alone, which read them as they lie (absorb_transposes): a second copy would
-// stay in memory.
+// Whether the node transposes large weights that only products read, which can read them untransposed
+// (absorb_transposes): a transposed copy would stay in memory.
 bool transposes_weights(const ir::Graph& graph, const ir::Node& node,
                         const std::vector<std::vector<ir::NodeId>>& uses) {
   constexpr std::int64_t kLargeBytes = std::int64_t{4} << 20;
@@ -193,7 +193,7 @@ bool transposes_weights(const ir::Graph& graph, const ir::Node& node,
   });
 }
 
-// A node that makes large weights wider than the file stores them.
+// Whether the node widens large weights beyond the type in which the file stores them.
 bool widens_weights(const ir::Graph& graph, const ir::Node& node) {
   constexpr std::int64_t kLargeBytes = std::int64_t{4} << 10;
   if (node.op != "DequantizeLinear" && node.op != "Cast") return false;
@@ -203,7 +203,7 @@ bool widens_weights(const ir::Graph& graph, const ir::Node& node) {
   return stored->bytes() >= kLargeBytes && bits_of(graph.value(output).type.dtype) > bits_of(stored->dtype());
 }
 
-// Infers types node by node, without those that can only give what they gave before.
+// Infers types node by node and skips nodes whose inputs have not changed.
 class Inference {
  public:
   // `inferred`: all types are as inference leaves them.

@@ -20,7 +20,7 @@ class TableFolder {
  public:
   explicit TableFolder(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
 
-  // Whether anything changed.
+  // Returns whether anything changed.
   bool run() {
     const std::vector<NodeId> order = graph_.order();
     for (const NodeId id : order) fold(id);
@@ -60,8 +60,8 @@ class TableFolder {
            graph_.value(node.outputs[0]).type.dtype == DType::f32;
   }
 
-  // A constant matrix of float32, or what this pass made of one, whose rows this Gather alone reads; no larger than
-  // what it gathers as far as that is known.
+  // Whether the Gather reads a constant float32 matrix, or one that this pass has made, that nothing else reads and
+  // that is no larger than the gathered rows, as far as that is known.
   bool is_private_table(const ir::Node& gather) const {
     const auto axis = gather.attributes.find("axis");
     const ValueId table = gather.inputs[0];
@@ -84,7 +84,7 @@ class TableFolder {
     return (index >= uses_.size() || uses_[index].size() == 1) && !is_result(graph_, value);
   }
 
-  // The constant as a row of the table or one number, where it is that for all that was gathered; else invalid.
+  // The constant as a row of the table or one number, if it applies equally to all gathered rows; else invalid.
   ValueId row(ValueId value, ValueId gathered, const ir::Dims& table) {
     const Tensor* constant = graph_.constant(value);
     if (constant == nullptr || !constant->has_data() || constant->dtype() != DType::f32 ||

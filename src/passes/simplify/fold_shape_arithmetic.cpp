@@ -113,7 +113,7 @@ class ShapeFolder {
     if (same) replacements_.replace(graph_.node(id).outputs[0], graph_.node(id).inputs[0]);
   }
 
-  // 0, 1 … up to a dimension.
+  // A Range 0, 1 … up to a dimension.
   void range(NodeId id) {
     const ir::Node& node = graph_.node(id);
     const auto start = contents_.of(graph_, node.inputs[0]), limit = contents_.of(graph_, node.inputs[1]),

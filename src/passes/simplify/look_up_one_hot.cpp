@@ -17,7 +17,7 @@ using ir::NodeId;
 using ir::ValueId;
 
 constexpr double kLargestDepth = 0x1p31;  // rows of any matrix that fits memory
-// Tables whose rows are named from both ends hold them twice.
+// Tables that are indexed from both ends contain their rows twice.
 constexpr std::int64_t kLargestDoubleTable = std::int64_t{1} << 20;  // bytes
 
 struct OneHot {
@@ -43,14 +43,14 @@ class Replacer {
   }
 
  private:
-  // Whether the MatMul's left operand was one-hot rows.
+  // Replaces the MatMul if its left operand consists of one-hot rows; returns whether it did.
   bool replace(NodeId id) {
     const ir::Node node = graph_.node(id);
     const Tensor* matrix = graph_.constant(node.inputs[1]);
     if (matrix == nullptr || matrix->dtype() != DType::f32 || matrix->rank() != 2 || !matrix->has_data()) return false;
     const std::optional<OneHot> rows = one_hot(node.inputs[0]);
     if (!rows || rows->size != matrix->shape()[0] || rows->size == 0) return false;
-    // Zero times infinity is no zero.
+    // Products of zero and infinity are not zero, so all weights must be finite.
     if (!std::ranges::all_of(matrix->values<float>(), [](float number) { return std::isfinite(number); })) return false;
     if (rows->counts_from_end && matrix->bytes() > kLargestDoubleTable) return false;
 
@@ -58,7 +58,7 @@ class Replacer {
     const DType dtype = graph_.value(indices).type.dtype;
     if (rows->has_last_axis)
       indices = add("Squeeze", {indices, graph_.add_constant(Tensor::from<std::int64_t>({1}, {-1}))});
-    // From the end, the first index that names no row is the row behind the zeros for those from the start.
+    // From the end, the first index outside of the table selects the row behind the zeros of indices from the start.
     indices = add("Max", {indices, scalar(dtype, rows->counts_from_end ? -rows->size - 1 : -1)});
     indices = add("Min", {indices, scalar(dtype, rows->size)});
     put_operator(graph_, id, "Gather", {graph_.add_constant(table(*matrix, rows->counts_from_end)), indices},
@@ -66,8 +66,8 @@ class Replacer {
     return true;
   }
 
-  // The rows, a row of zeros for what lies behind them, one for what lies before them, and where indices count from the
-  // end the rows again.
+  // The rows, a row of zeros for indices after the last one, one for indices before the first one, and the rows again
+  // if indices also count from the end.
   static Tensor table(const Tensor& matrix, bool twice) {
     const std::int64_t rows = matrix.shape()[0], columns = matrix.shape()[1];
     Tensor result(DType::f32, {(twice ? 2 * rows : rows) + 2, columns});
@@ -94,7 +94,7 @@ class Replacer {
     return std::nullopt;
   }
 
-  // With the last axis, zeros and ones.
+  // A OneHot operator along the last axis with zeros and ones.
   std::optional<OneHot> of_operator(const ir::Node& node) const {
     const auto axis = node.attributes.find("axis");
     const ir::Dims* dims = dims_of(graph_, node.inputs[0]);
@@ -116,7 +116,7 @@ class Replacer {
     return dtype == DType::i32 || dtype == DType::i64;
   }
 
-  // n of a constant 0, 1, … n - 1 along its last axis.
+  // The length n of a constant 0, 1, … n - 1 along its last axis.
   std::optional<std::int64_t> count_of(ValueId value) const {
     const Tensor* constant = graph_.constant(value);
     if (constant == nullptr || !constant->has_data() || constant->rank() == 0 ||

@@ -21,7 +21,7 @@ constexpr auto kF32 = static_cast<std::int64_t>(DType::f32);
 
 class RowLookupMover {
  public:
-  // Tables that take no more bytes of f32 are rather widened once.
+  // Tables that take at most `small_bytes` as f32 are widened once instead.
   RowLookupMover(ir::Graph graph, std::int64_t small_bytes) : graph_(std::move(graph)), small_bytes_(small_bytes) {}
 
   ir::Graph run() {
@@ -52,7 +52,7 @@ class RowLookupMover {
     return true;
   }
 
-  // Sets table_, widening_, and steps_, the arithmetic between that and `value`, the last first.
+  // Sets table_, widening_, and steps_, the arithmetic between the widening and `value`, in reverse order.
   bool find_table(ValueId value) {
     steps_.clear();
     while (!graph_.is_constant(value)) {
@@ -119,7 +119,7 @@ class RowLookupMover {
   }
   ValueId floats(ValueId value) { return add("Cast", {value}, {{"to", kF32}}); }
 
-  // The operand for the rows that were picked.
+  // The operand for the gathered rows.
   ValueId rows_of_operand(ValueId value) {
     const Tensor operand = *graph_.constant(value);
     const auto [rows, columns] = as_matrix(operand);

@@ -56,7 +56,7 @@ class DuplicateMerger {
 
  private:
   // --- constants
-  // A deferred one is equal to others of its storage; to find out more it would have to be computed.
+  // A deferred constant is only equal to others of the same storage; comparing more would compute its elements.
   void merge_constants() {
     std::unordered_map<std::size_t, std::vector<ValueId>> alike;
     for (std::size_t i = 0; i < graph_.value_count(); ++i) {
@@ -87,7 +87,7 @@ class DuplicateMerger {
     }
   }
 
-  // A weight and a constant that is none stay apart: training would change both.
+  // A weight and a constant that is not one stay separate: training would change both.
   bool is_as_trainable(ValueId a, ValueId b) const {
     if (!is_float(graph_.constant(a)->dtype()) || !ir::has_roles(graph_)) return true;
     const auto is_weight = [&](ValueId id) {
@@ -153,7 +153,7 @@ class DuplicateMerger {
     return key;
   }
 
-  // How many outputs a Split has, say, is part of what it computes.
+  // The number of outputs of a Split, for example, is part of what it computes.
   bool give_alike(NodeId a, NodeId b) const {
     const auto& outputs = ops::op_of(graph_.node(a)).outputs;
     const bool any_number = !outputs.empty() && outputs.back().option == ops::variadic;

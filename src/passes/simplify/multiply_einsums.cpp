@@ -16,7 +16,7 @@
 namespace tessera::passes {
 namespace {
 
-// Indices of an equation: letters by their codes, dimensions of an ellipsis, counted from the last, behind them.
+// The indices of an equation: letters by their codes, followed by dimensions of an ellipsis, counted from the last.
 using Indices = std::vector<std::int64_t>;
 constexpr std::int64_t kEllipsis = 128;
 
@@ -28,7 +28,7 @@ bool holds(const Indices& indices, std::int64_t index) {
 constexpr std::int64_t kMostBetween = 4;
 constexpr std::size_t kMostOperands = 16;
 
-// A value and the index that each of its axes runs over. Axes of one element have none: they are left out.
+// A value and the index of each of its axes. Axes of one element are left out.
 struct Factor {
   ops::Term value;
   Indices indices;
@@ -42,8 +42,8 @@ class EinsumProduct {
         shapes_(std::move(shapes)),
         sizes_(ops::einsum_sizes(equation, shapes_)) {}
 
-  // Nothing where a size is zero, or where what lies between more than two operands would be far larger than they and
-  // the result.
+  // Nothing where a size is zero, or where intermediate values of more than two operands would be far larger than the
+  // operands and the result.
   std::optional<ir::ValueId> build(std::span<const ir::ValueId> inputs) {
     const Shape shape = ops::einsum_output_shape(equation_, sizes_);
     const Indices result_indices = indices_of(equation_.output, shape);
@@ -149,7 +149,7 @@ class EinsumProduct {
     return kept;
   }
 
-  // The two whose product has the fewest elements.
+  // The two factors whose product has the fewest elements.
   std::pair<std::size_t, std::size_t> smallest_pair(const std::vector<Factor>& factors, const Indices& result) const {
     std::pair<std::size_t, std::size_t> best{0, 1};
     std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
@@ -165,14 +165,14 @@ class EinsumProduct {
     return best;
   }
 
-  // Saturating: indices of different operands may be more than any tensor has.
+  // Saturates: the indices of different operands together may have more elements than any tensor.
   std::int64_t elements_of(const Indices& indices) const {
     double elements = 1;
     for (const std::int64_t index : indices) elements *= static_cast<double>(size_of(index));
     return elements < 0x1p62 ? static_cast<std::int64_t>(elements) : std::numeric_limits<std::int64_t>::max();
   }
 
-  // Summed over what neither the other operand nor the result has.
+  // The factor summed over the indices that neither the other operand nor the result has.
   Factor without_own(Factor factor, const Indices& other) const {
     Indices kept;
     std::vector<std::int64_t> summed;
@@ -195,7 +195,7 @@ class EinsumProduct {
     return {factor.value.combine("Transpose", {}, {{"perm", places}}), order};
   }
 
-  // The axes in the order of the result, with one element for each index that the factor lacks.
+  // The factor with its axes in the order of the result, and axes of one element for missing indices.
   ops::Term spread(const Factor& factor) const {
     Indices own;
     Shape shape;
@@ -208,7 +208,7 @@ class EinsumProduct {
     return own.size() == output_.size() ? value : reshaped(value, shape);
   }
 
-  // As a batch of matrices, whose rows and columns join their indices to one axis each.
+  // The factor as a batch of matrices, whose rows and columns each merge their indices into one axis.
   ops::Term matrices(const Factor& factor, const Indices& batch, const Indices& rows, const Indices& columns) const {
     Indices order = batch;
     order.insert(order.end(), rows.begin(), rows.end());
@@ -231,7 +231,7 @@ class EinsumProduct {
       if (!holds(output_, index)) summed.push_back(index);
     }
     if (summed.empty()) return {spread(a).combine("Mul", {spread(b)}), output_};
-    // The result's last index is best the last of the product.
+    // Puts the result's last index last in the product, if possible.
     if (!of_a.empty() && output_.back() == of_a.back()) return multiplied(b, a, batch, of_b, of_a, summed);
     return multiplied(a, b, batch, of_a, of_b, summed);
   }

@@ -25,7 +25,7 @@ ValueId cast_of(const ir::Graph& graph, ValueId value, DType from, DType to) {
   return found ? cast->inputs[0] : ValueId{};
 }
 
-// The Cast to bfloat16 that is the only node that reads the value.
+// The Cast to bfloat16, if it is the only node that reads the value.
 std::optional<NodeId> only_rounding(const ir::Graph& graph, ValueId value,
                                     const std::vector<std::vector<NodeId>>& uses) {
   const std::vector<NodeId>& users = uses[static_cast<std::size_t>(value.index)];
@@ -35,8 +35,8 @@ std::optional<NodeId> only_rounding(const ir::Graph& graph, ValueId value,
   return rounds ? std::optional(users[0]) : std::nullopt;
 }
 
-// The product of a transposed matrix as a Linear that reads the matrix behind the Transpose, which is added; nothing
-// where it is none, or has factors or a bias.
+// The product of a transposed matrix as a Linear that reads a new Transpose; nothing if the node is another one, or has
+// factors or a bias.
 std::optional<ir::Node> transposed_first(ir::Graph& graph, const ir::Node& node) {
   if (node.op != "Gemm" || (node.inputs.size() > 2 && node.inputs[2].valid())) return std::nullopt;
   const ops::AttributeReader reader(node, ops::op_of(node));
@@ -54,7 +54,7 @@ std::optional<ir::Node> transposed_first(ir::Graph& graph, const ir::Node& node)
   return linear;
 }
 
-// The layer with rounded operands, or nothing.
+// The layer on rounded operands, or nothing.
 std::optional<ir::Node> rounded(const ir::Graph& graph, const ir::Node& node) {
   const bool is_weight_gradient = node.op == "tessera::ChannelsLastConvWeightGradient";
   const bool is_convolution = node.op == "tessera::ChannelsLastConv" || node.op == "tessera::ChannelsLastConvTranspose";
@@ -65,7 +65,7 @@ std::optional<ir::Node> rounded(const ir::Graph& graph, const ir::Node& node) {
   if (!x.valid() || !w.valid()) return std::nullopt;
   layer->inputs[0] = x;
   if (is_weight_gradient) layer->inputs[1] = w;
-  // The kernel rounds weights itself while it packs them.
+  // Weights may stay unrounded, because the kernel rounds them when it packs them.
   else if (const ValueId exact = cast_of(graph, w, DType::f32, DType::bf16); exact.valid()) layer->inputs[1] = exact;
   layer->attributes.insert_or_assign("precision", std::string("bf16"));
   return layer;

@@ -18,7 +18,7 @@ namespace {
 
 // The most elements of the matrix that multiplies a line: 16 MiB of float32. Longer transforms need another algorithm.
 constexpr std::int64_t kLargestMatrix = std::int64_t{1} << 22;
-// Elements of the matrix that one element of the data is worth reading.
+// The least number of data elements is the matrix's elements divided by this, so that reading the matrix pays off.
 constexpr std::int64_t kMatrixPerElement = 64;
 
 // The transform as a matrix [length * parts, bins * 2] that multiplies a line [length, parts] whose parts are adjacent.
@@ -66,7 +66,7 @@ std::optional<ir::ValueId> product(ops::GraphBuilder& builder, const ops::Attrib
   // Elements that are cut off must not enter the sum, not even as zero times infinity.
   if (length < 1 || length > std::min(request.length, kLargestMatrix) || bins > kLargestMatrix / (length * parts * 2))
     return {};
-  // A product reads the whole matrix: few lines are transformed faster by themselves.
+  // A product reads the whole matrix, so few lines are faster by themselves.
   const std::optional<Shape> shape = ir::to_shape(input);
   if (!shape || element_count(*shape) < length * parts * bins * 2 / kMatrixPerElement) return {};
   if (budget != nullptr) {
@@ -78,7 +78,7 @@ std::optional<ir::ValueId> product(ops::GraphBuilder& builder, const ops::Attrib
                                                  : transform_matrix<double>(DType::f64, request, length, parts, bins);
   const ops::Term x(builder, inputs[0]);
   const auto rank = static_cast<std::int64_t>(input.size());
-  // The axis to the place before the parts, and back.
+  // Moves the axis in front of the parts, and back.
   std::vector<std::int64_t> order;
   for (std::int64_t i = 0; i < rank - 1; ++i) {
     if (i != request.axis) order.push_back(i);

@@ -56,7 +56,7 @@ bool is_no_op(const ir::Graph& graph, const ir::Node& node) {
   return op.has(ops::Trait::keeps_one_operand) && node.inputs.size() == 1;
 }
 
-// The node that makes `source` gives `value` instead, which nothing makes any more.
+// Makes the node that produces `source` produce `value` instead, which has no producer any more.
 void give_under_another_name(ir::Graph& graph, ir::ValueId source, ir::ValueId value) {
   const ir::NodeId id = graph.value(source).producer;
   ir::Node maker = graph.node(id);
@@ -68,7 +68,7 @@ void give_under_another_name(ir::Graph& graph, ir::ValueId source, ir::ValueId v
 
 ir::Graph remove_no_ops(ir::Graph graph, const PassContext& context) {
   if (context.leaves_out("remove_no_ops")) return graph;
-  // A graph output keeps its name, and so does what a variable becomes: the node before a no-op takes the name over.
+  // A graph output and the update of a variable keep their names: the node before a no-op takes over the name.
   std::vector<bool> stays(graph.value_count(), false);
   for (ir::ValueId output : graph.outputs()) stays[static_cast<std::size_t>(output.index)] = true;
   for (const ir::Variable& variable : graph.variables()) {

@@ -68,14 +68,14 @@ class Simplifier {
     }
     return std::nullopt;
   }
-  // x + 0 is x, but for floats: -0 + 0 is 0.
+  // x + 0 is x, except for floats, where -0 + 0 is 0.
   std::optional<ValueId> beside_nothing(const ir::Node& node) const {
     for (std::size_t i = 0; i < 2; ++i) {
       if (is_filled_with(graph_, node.inputs[i], 0) && has_sign(node.inputs[i], true)) return node.inputs[1 - i];
     }
     return std::nullopt;
   }
-  // x - 0 is x; x - -0 is x + 0.
+  // Whether subtracting the value has no effect: x - 0 is x, but x - -0 is x + 0.
   bool is_nothing_subtracted(ValueId value) const { return is_filled_with(graph_, value, 0) && has_sign(value, false); }
   // Whether the zeros of a constant are all negative, or all positive. Integers have no sign there.
   bool has_sign(ValueId zeros, bool negative) const {
@@ -109,7 +109,7 @@ class Simplifier {
     else if (node.op == "Sum" && node.inputs.size() == 2) put_operator(graph_, id, "Add", node.inputs);
   }
 
-  // By the opposite condition, and between one and zero.
+  // Simplifies a choice by a negated condition, and one between one and zero.
   void choice(NodeId id, const ir::Node& node) {
     if (const ir::Node* opposite = producer_of(graph_, node.inputs[0], "Not"))
       return put_operator(graph_, id, "Where", {opposite->inputs[0], node.inputs[2], node.inputs[1]});
@@ -136,7 +136,7 @@ class Simplifier {
     if (const ValueId inverse = inverse_of(node.inputs[1]); inverse.valid())
       put_operator(graph_, id, "Mul", {node.inputs[0], inverse});
   }
-  // Layers that divide by the same number multiply with the same one.
+  // The inverse of a constant, shared by all layers that divide by it.
   ValueId inverse_of(ValueId value) {
     const auto [place, is_new] = inverses_.try_emplace(value);
     const Tensor* constant = is_new ? graph_.constant(value) : nullptr;

@@ -16,7 +16,7 @@ namespace {
 
 using ops::Term;
 
-// One node, as the terms of its inputs.
+// A node with its inputs as terms.
 struct SpeltNode {
   ops::GraphBuilder& builder;
   const ir::Node& node;
@@ -70,7 +70,7 @@ std::optional<Term> mean_variance_normalization(const SpeltNode& n) {
   return centred / ((centred * centred).mean(*axes).apply("Sqrt") + 1e-9);
 }
 
-// The mean of the squares of neighbouring channels is that of a window over them, padding included.
+// The mean of the squares of neighbouring channels is a pooling window over them, padding included.
 std::optional<Term> lrn(const SpeltNode& n) {
   const ir::Dims* dims = n.builder.dims(n.node.inputs[0]);
   if (dims == nullptr || dims->size() < 3 || !(*dims)[1].is_known()) return {};

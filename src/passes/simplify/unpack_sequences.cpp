@@ -63,7 +63,7 @@ class Unpacker {
     changed_ = true;
   }
 
-  // The constant position of an element, counted from the end where it is negative; `otherwise` without the input.
+  // The constant position of an element, from the end if it is negative; `otherwise` if the input is absent.
   std::optional<std::int64_t> position(const ir::Node& node, std::size_t input, std::int64_t size,
                                        std::int64_t otherwise) const {
     if (input >= node.inputs.size() || !node.inputs[input].valid()) return otherwise;

@@ -50,17 +50,17 @@ bool is_float_tensor(const ir::Graph& graph, ValueId id) {
   return type.is_tensor() && ops::types::floats.contains(type.dtype);
 }
 
-// Whether gradients flow through the output of a node on the way: a float tensor, a sequence, or integers that stand
-// for reals, which are moved at most before they become floats again.
+// Whether gradients flow through the output of a node on the path: a float tensor, a sequence, or integers that stand
+// for real numbers, which are only moved before they become floats again.
 bool carries_gradient(const ir::Graph& graph, const ir::Node& node, ValueId output, const ValueSet& active) {
   if (is_float_tensor(graph, output)) return true;
-  // A sequence of tensors: its gradient is not stated, and to go past it would give zeros without a word.
+  // Sequences of tensors have no gradient; skipping one would silently give zeros.
   if (!graph.value(output).type.is_tensor()) return true;
   if (ops::stands_for_reals(node)) return true;
   return output == node.outputs[0] && ops::op_of(node).has(ops::Trait::rearranges) && active.contains(node.inputs[0]);
 }
 
-// The nodes between xs and y, in order, and what depends on xs.
+// The nodes between xs and y, in order, and the values that depend on xs.
 struct Path {
   std::vector<NodeId> nodes;
   ValueSet active;
@@ -96,7 +96,7 @@ Path find_path(const ir::Graph& graph, ValueId y, std::span<const ValueId> xs, s
   return path;
 }
 
-// Until no composite is left on the path, which is returned.
+// Decomposes until no composite is left on the path, and returns the path.
 Path decompose_path(ir::Graph& graph, ValueId y, std::span<const ValueId> xs, std::span<const ValueId> constants) {
   for (;;) {
     Path path = find_path(graph, y, xs, constants);
@@ -139,7 +139,7 @@ class Differentiation {
       const auto found = gradients_.find(output);
       output_gradients.push_back(found != gradients_.end() ? found->second : ValueId{});
     }
-    // A missing one earlier on the way, or operators that pass nothing back.
+    // Nothing to do without a gradient of the outputs, or for operators that pass none to their inputs.
     if (op.gradient != nullptr &&
         std::none_of(output_gradients.begin(), output_gradients.end(), [](ValueId each) { return each.valid(); }))
       return;
@@ -158,7 +158,7 @@ class Differentiation {
     }
   }
 
-  // An If whose condition depends on data; a loop that could not be unrolled has no gradient.
+  // Differentiates an If whose condition depends on data; a loop that could not be unrolled has no gradient.
   void go_back_through_control_flow(NodeId id, const ir::Node& node, const std::vector<ValueId>& output_gradients) {
     if (node.op != "If") return miss(id, unroll(graph_, id));
     if (std::none_of(output_gradients.begin(), output_gradients.end(), [](ValueId each) { return each.valid(); }))
@@ -248,7 +248,7 @@ void replace(ir::Graph& graph, NodeId id) {
   }
   graph.remove_node(id);
   if (leaves != node.inputs) {
-    // Other values than those that are there; each gets a name of its own, as one may stand for several.
+    // Renames the values, because one of them may stand for several.
     std::vector<ValueId> given;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       given.push_back(graph.add_value(graph.fresh_name("gradient/at"), graph.value(node.inputs[i]).type));
@@ -269,7 +269,7 @@ void replace(ir::Graph& graph, NodeId id) {
   ops::infer_graph(graph);
 }
 
-// A Gradient node whose y needs no other one, or an invalid id when there are none left.
+// A Gradient node whose y does not depend on another one, or an invalid id when none is left.
 NodeId next_gradient(const ir::Graph& graph) {
   std::vector<NodeId> found;
   for (NodeId id : graph.order()) {

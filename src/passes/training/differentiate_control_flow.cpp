@@ -35,14 +35,14 @@ std::optional<bool> constant_condition(const ir::Graph& graph, ValueId id) {
   return *value->data<bool>();
 }
 
-// The values of one iteration along an axis, joined.
+// The values of all iterations stacked along an axis.
 ValueId stacked(ops::GraphBuilder& builder, std::vector<ValueId> values, std::int64_t axis, bool backwards) {
   if (backwards) std::reverse(values.begin(), values.end());
   for (ValueId& value : values) value = builder.add("Unsqueeze", {value, builder.integers({axis})});
   return builder.add("Concat", std::move(values), {{"axis", axis}});
 }
 
-// An inlined body's types are not known yet, and what is built on its values needs them.
+// Inlines a body and infers its types, which nodes built on its values need.
 std::vector<ValueId> inlined(ir::Graph& graph, const ir::Graph& body, std::span<const ValueId> arguments) {
   const std::size_t before = graph.order().size();
   std::vector<ValueId> results = ir::append_inlined(graph, body, arguments);
@@ -98,8 +98,8 @@ std::string unroll_scan(ir::Graph& graph, NodeId id) {
   return "";
 }
 
-// Whether the body of a Loop goes on as long as it is asked to: it returns the condition that it got, or true, which
-// may come from around it.
+// Whether the body of a Loop leaves the number of iterations to the trip count: it returns the condition that it
+// received, or true, possibly captured.
 bool goes_on(const ir::Graph& graph, const ir::Node& loop, const ir::Graph& body) {
   ValueId next = body.outputs()[0];
   while (body.value(next).producer.valid()) {
@@ -159,7 +159,7 @@ std::string unroll_if(ir::Graph& graph, NodeId id) {
   return "";
 }
 
-// The branch with the gradients of its outputs as further inputs, which gives those of what it captures.
+// The branch with the gradients of its outputs as further inputs and those of its captured values as outputs.
 ir::SubgraphPointer backward_branch(const ir::Graph& around, const ir::Node& node, const std::string& name,
                                     std::span<const ValueId> output_gradients, const std::vector<bool>& wanted) {
   auto branch = std::make_shared<ir::Graph>(subgraph_of(node, name));

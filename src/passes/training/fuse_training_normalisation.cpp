@@ -18,7 +18,7 @@ using ir::ValueId;
 
 constexpr std::string_view kTraining = "tessera::BatchNormTraining";
 
-// running · momentum + batch · (1 − momentum), in the type of the running statistics, as the value `result`.
+// Computes running · momentum + batch · (1 − momentum), in the type of the running statistics, as the value `result`.
 void add_running(ir::Graph& graph, ops::GraphBuilder& builder, ValueId running, ValueId batch, double momentum,
                  ValueId result) {
   const DType type = graph.value(running).type.dtype;
@@ -32,7 +32,8 @@ DType statistics_type(const ir::Graph& graph, const ir::Node& node) {
   return graph.value(node.inputs[0]).type.dtype == DType::f64 ? DType::f64 : DType::f32;
 }
 
-// Whether it normalises by the batch. Running statistics that are wider than those of the batch would lose digits.
+// Whether the node normalises by the batch. Running statistics of a wider type than those of the batch would lose
+// digits.
 bool is_training(const ir::Graph& graph, const ir::Node& node) {
   if (node.op != "BatchNormalization" || integer_of(node, "training_mode", 0) == 0 || !node.outputs[0].valid())
     return false;
@@ -71,7 +72,7 @@ class Fusion {
  public:
   explicit Fusion(ir::Graph& graph) : graph_(graph), uses_(graph.compute_uses()) {}
 
-  // Whether anything became part of a normalisation.
+  // Returns whether anything was fused.
   bool run() {
     bool changed = false;
     const std::vector<NodeId> order = graph_.order();
@@ -103,7 +104,7 @@ class Fusion {
     return tail;
   }
 
-  // Whether another node normalises the same: for a gradient, which takes its statistics. They become one node later.
+  // Whether another node normalises the same data for a gradient, which takes its statistics. The two are merged later.
   bool has_twin(const ir::Node& node) const {
     const std::vector<NodeId>& users = uses_[static_cast<std::size_t>(node.inputs[0].index)];
     return std::ranges::count_if(users, [&](NodeId id) {

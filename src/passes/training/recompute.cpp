@@ -101,7 +101,7 @@ class Recomputation {
     return ops::op_of(node).deterministic && ir::subgraphs_of(node).empty();
   }
 
-  // The nodes that must run again to have the value when these are dropped, and what they read of that which stays.
+  // The nodes that must run again to compute the value when these are dropped, and the kept values that they read.
   std::vector<NodeId> needed_for(ValueId value, const std::set<ValueId>& dropped,
                                  std::vector<ValueId>* read = nullptr) const {
     std::vector<NodeId> nodes, open{graph_.value(value).producer};
@@ -176,7 +176,7 @@ class Recomputation {
     std::int64_t bytes = 0;  // the peak without it
   };
 
-  // Seconds to compute it again, nothing where that is impossible.
+  // Seconds to recompute the value; nothing where that is impossible.
   std::optional<double> price_of(ValueId value) const {
     double seconds = 0;
     for (const NodeId node : needed_for(value, dropped_)) {
