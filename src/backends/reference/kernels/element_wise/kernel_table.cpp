@@ -7,10 +7,6 @@ namespace tessera::backends::reference {
 std::span<const KernelEntry> element_wise_kernels() {
   static const KernelEntry table[] = {
       // element_wise_unary
-      {.op = "Reshape", .name = "reference_reshape", .function = reshape},
-      {.op = "Flatten", .name = "reference_copy", .function = copy_bytes},
-      {.op = "Squeeze", .name = "reference_squeeze", .function = squeeze},
-      {.op = "Unsqueeze", .name = "reference_unsqueeze", .function = unsqueeze},
       {.op = "Abs", .name = "reference_abs", .function = abs},
       {.op = "Acos", .name = "reference_acos", .function = acos},
       {.op = "Acosh", .name = "reference_acosh", .function = acosh},
@@ -38,7 +34,6 @@ std::span<const KernelEntry> element_wise_kernels() {
       {.op = "Sinh", .name = "reference_sinh", .function = sinh},
       {.op = "Sqrt", .name = "reference_sqrt", .function = sqrt},
       {.op = "Tan", .name = "reference_tan", .function = tan},
-      {.op = "tessera::After", .name = "reference_copy", .function = copy_bytes},
       // activation
       {.op = "Celu", .name = "reference_celu", .function = celu},
       {.op = "Elu", .name = "reference_elu", .function = elu},

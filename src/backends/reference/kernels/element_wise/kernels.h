@@ -8,51 +8,6 @@
 namespace tessera::backends::reference {
 
 // element_wise_unary.cpp
-void relu(KernelContext&);
-void sigmoid(KernelContext&);
-// src/backends/reference/kernels/movement/reshape.cpp: operators whose output has the input's bytes
-void copy_bytes(KernelContext&);
-void reshape(KernelContext&);
-void squeeze(KernelContext&);
-void unsqueeze(KernelContext&);
-// element_wise_unary.cpp
-void abs(KernelContext&);
-void acos(KernelContext&);
-void acosh(KernelContext&);
-void asin(KernelContext&);
-void asinh(KernelContext&);
-void atan(KernelContext&);
-void atanh(KernelContext&);
-void bitwise_not(KernelContext&);
-void ceil(KernelContext&);
-void clip(KernelContext&);
-void cos(KernelContext&);
-void cosh(KernelContext&);
-void erf(KernelContext&);
-void exp(KernelContext&);
-void floor(KernelContext&);
-void is_inf(KernelContext&);
-void is_nan(KernelContext&);
-void log(KernelContext&);
-void logical_not(KernelContext&);
-void neg(KernelContext&);
-void reciprocal(KernelContext&);
-void round(KernelContext&);
-void sign(KernelContext&);
-void sin(KernelContext&);
-void sinh(KernelContext&);
-void sqrt(KernelContext&);
-void tan(KernelContext&);
-
-// element_wise_unary.cpp
-void relu(KernelContext&);
-void sigmoid(KernelContext&);
-// src/backends/reference/kernels/movement/reshape.cpp: operators whose output has the input's bytes
-void copy_bytes(KernelContext&);
-void reshape(KernelContext&);
-void squeeze(KernelContext&);
-void unsqueeze(KernelContext&);
-// element_wise_unary.cpp
 void abs(KernelContext&);
 void acos(KernelContext&);
 void acosh(KernelContext&);

@@ -35,6 +35,12 @@ std::span<const KernelEntry> movement_kernels() {
       {.op = "Transpose", .name = "reference_transpose", .function = transpose},
       {.op = "DepthToSpace", .name = "reference_depth_to_space", .function = depth_to_space},
       {.op = "SpaceToDepth", .name = "reference_space_to_depth", .function = space_to_depth},
+      // reshape
+      {.op = "Reshape", .name = "reference_reshape", .function = reshape},
+      {.op = "Flatten", .name = "reference_copy", .function = copy_bytes},
+      {.op = "Squeeze", .name = "reference_squeeze", .function = squeeze},
+      {.op = "Unsqueeze", .name = "reference_unsqueeze", .function = unsqueeze},
+      {.op = "tessera::After", .name = "reference_copy", .function = copy_bytes},
   };
   return table;
 }

@@ -45,4 +45,10 @@ void transpose(KernelContext&);
 void depth_to_space(KernelContext&);
 void space_to_depth(KernelContext&);
 
+// reshape.cpp: operators whose output has the input's bytes
+void copy_bytes(KernelContext&);
+void reshape(KernelContext&);
+void squeeze(KernelContext&);
+void unsqueeze(KernelContext&);
+
 }  // namespace tessera::backends::reference
