@@ -1,4 +1,4 @@
-// The encoding of a model whose weights can be used where they lie in a mapped file.
+// Encodes a model so that its weights can be used in place in a mapped file.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ namespace tessera::io {
 // doc_string of spaces in the tensor, put before its raw_data: the order of fields is free in protobuf's encoding.
 class AlignedModel {
  public:
-  // For Exporter: keeps the data of large tensors out of the message, borrowed until the end.
+  // For Exporter: keeps the data of large tensors out of the message; pieces() borrows them.
   void store(const Tensor& tensor, tessera_onnx::TensorProto& proto);
-  // Call once, with the message that those tensors are in. Throws Error(over_budget) for 2 GiB or more.
+  // Must be called once, with the message that contains those tensors. Throws Error(over_budget) for 2 GiB or more.
   void encode(tessera_onnx::ModelProto model);
   // The encoded model in pieces, in order.
   const std::vector<std::span<const std::byte>>& pieces() const { return pieces_; }

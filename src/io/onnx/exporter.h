@@ -1,4 +1,4 @@
-// A graph in the form of a file to ModelProto.
+// Converts a graph in the form of a file to a ModelProto.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ class Exporter {
   tessera_onnx::ModelProto run();
 
  private:
-  // A graph being written and those around it.
+  // A graph that is being written, and the graphs around it.
   struct Scope {
     const ir::Graph* graph;
     const Scope* outer;
@@ -31,7 +31,7 @@ class Exporter {
 
   void name_values(Scope& scope, const std::vector<std::string>& captured);
   bool is_taken(const Scope& scope, const std::string& name) const;
-  // The outer constant of that name and storage, which the subgraph can refer to.
+  // Whether the tensor is the outer constant of that name and storage, to which the subgraph can refer.
   bool is_outer_constant(const Scope& scope, const std::string& name, const Tensor& tensor) const;
   void write_graph(const Scope& scope, std::size_t formal_inputs, tessera_onnx::GraphProto& proto);
   void write_node(const Scope& scope, const ir::Node& node, tessera_onnx::NodeProto& proto);
@@ -52,12 +52,12 @@ class Exporter {
   std::int64_t next_suffix_ = 1;
 };
 
-// The bytes of a tensor as raw_data, strings as string_data.
+// Stores the bytes of a tensor as raw_data, strings as string_data.
 void store_inside(const Tensor& tensor, tessera_onnx::TensorProto& proto);
-// Says that the data lie elsewhere.
+// States that the data are stored in another file.
 void refer_outside(tessera_onnx::TensorProto& proto, const std::string& location, std::int64_t offset,
                    std::int64_t bytes);
-// Error(over_budget) for 2 GiB or more.
+// Throws Error(over_budget) for 2 GiB or more.
 std::vector<std::byte> serialise(const google::protobuf::MessageLite& message);
 
 }  // namespace tessera::io

@@ -1,4 +1,4 @@
-// A graph as an ONNX file states it.
+// Converts a graph to the form of an ONNX file.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ std::int64_t own_version(const ir::Graph& graph, const std::string& domain);
 // Throws Error(invalid_argument) for a version of the default domain that cannot be written.
 void check_opset(std::int64_t opset);
 
-// `opset`: the version of the default domain. Nothing: the graph's own, or the lowest above it that has all operators;
-// of graphs without one, 17 or the lowest above it that has all operators as they are. Throws Error(unsupported) that
-// lists all operators without a form at the version asked for, and the lowest version that has all. Throws
-// Error(invalid_argument) for a version that cannot be written.
+// Converts the graph to opset `opset` of the default domain. Nothing: the graph's own opset, or the lowest one above it
+// that has all operators; for graphs without one, 17 or the lowest one above it that has all operators unchanged.
+// Throws Error(unsupported) that lists all operators without a form in the opset asked for, and the lowest opset that
+// has all of them. Throws Error(invalid_argument) for an opset that cannot be written.
 FileForm file_form(const ir::Graph& graph, std::optional<std::int64_t> opset);
 
-// The graph with its operators in their newest forms and no more outputs than it has, and the lowest versions in which
-// these forms mean the same, of the default domain at least 17: for readers that are ours.
+// The graph with its operators in their newest forms and without additional outputs, and the lowest versions in which
+// these forms have the same meaning, at least 17 for the default domain: for Tessera's own reader.
 FileForm newest_form(const ir::Graph& graph);
 
 }  // namespace tessera::io

@@ -1,4 +1,4 @@
-// ModelProto to ir::Graph.
+// Converts a ModelProto to an ir::Graph.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace tessera::io {
 
-// Everything the model asks for that Tessera lacks, with the nodes that ask.
+// The features that the model uses and Tessera lacks, with the nodes that use them.
 class UnsupportedList {
  public:
   void add(const std::string& what, const std::string& node);

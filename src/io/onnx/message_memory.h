@@ -40,9 +40,9 @@ enum class MessageKind : std::uint8_t {
   optional,
 };
 
-// Throws Error(over_budget) when the message, parsed, would take more than `max_bytes` beside the characters and bytes
-// of data that it holds, and Error(invalid_model) when its encoding is broken. Messages nested deeper than `max_depth`
-// are not looked into: the parser refuses them.
+// Throws Error(over_budget) when the parsed message would take more than `max_bytes` in addition to the characters and
+// bytes of data in it, and Error(invalid_model) when its encoding is broken. Messages nested deeper than `max_depth`
+// are skipped: the parser refuses them.
 void check_parsed_size(std::span<const std::byte> message, MessageKind kind, std::int64_t max_bytes, int max_depth);
 
 }  // namespace tessera::io

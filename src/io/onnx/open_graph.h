@@ -1,5 +1,5 @@
-// A graph while it is being imported: names stay unique, and every node's output types are inferred as it is added, so
-// that the rewriting of old operator versions can look at ranks and element types.
+// A graph during its import: names stay unique, and every node's output types are inferred as it is added, so that
+// upgrades of old operator versions can use ranks and element types.
 //
 // Declared shapes of computed values are not trusted, because exporters write false ones. They do not enter the graph;
 // a declaration that contradicts the inferred shape is recorded (FalseShapes).

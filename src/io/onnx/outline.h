@@ -19,14 +19,14 @@ namespace tessera::io {
 struct OutlineGraph;
 using OutlineGraphPointer = std::shared_ptr<const OutlineGraph>;
 
-// In a function: the value is the attribute of that name of the node that calls it.
+// In a function: the value is that attribute of the calling node.
 struct OutlineReference {
   std::string attribute;
 };
 
 struct OutlineAttribute {
   std::string name;
-  // Nothing (monostate): of a kind that Tessera does not read.
+  // Nothing (monostate): a kind that Tessera does not read.
   std::variant<std::monostate, std::int64_t, float, std::string, Tensor, ir::ValueType, std::vector<std::int64_t>,
                std::vector<float>, std::vector<std::string>, std::vector<Tensor>, std::vector<OutlineGraphPointer>,
                OutlineReference>

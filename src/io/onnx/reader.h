@@ -28,11 +28,11 @@ struct ReadOptions {
       true;  // false: operators that Tessera lacks stay in the graph; implies no inference if there are any
   ModelLimits limits = {};
   bool declared_shapes_are_true = false;  // true: the writer was Tessera; what inference contradicts is an error
-  // Receives what the file declares of each output of the graph, in order: names of dimensions for people to read. An
-  // entry says nothing where the declaration is missing or false.
+  // Receives the declared type of each output of the graph, in order: names of dimensions for people to read. An entry
+  // says nothing where the declaration is missing or false.
   std::vector<ir::ValueType>* declared_outputs = nullptr;
-  // Values of the graph's initializers by their names, in place of those in the file; names that it does not have say
-  // nothing. They must have the element type and shape that the file declares.
+  // Values that replace the graph's initializers of these names; unknown names are ignored. They must have the element
+  // type and shape that the file declares.
   std::map<std::string, Tensor> initializers = {};
 };
 
@@ -51,15 +51,15 @@ ir::Graph read_model_bytes(std::span<const std::byte> bytes, const ReadOptions& 
                            std::shared_ptr<const void> owner = nullptr,
                            const std::optional<std::filesystem::path>& folder = std::nullopt);
 
-// The graph of a package (io/package.h), whose external data all lie in `constants`. `owner` keeps the bytes of both
-// alive.
+// Reads the graph of a package (io/package.h), whose external data all lie in `constants`. `owner` keeps the bytes of
+// both alive.
 ir::Graph read_package_graph(std::span<const std::byte> bytes, std::span<const std::byte> constants,
                              std::shared_ptr<const void> owner, const ReadOptions& options = {});
 
-// A serialised TensorProto. The tensor owns its data.
+// Reads a serialised TensorProto. The tensor owns its data.
 Tensor read_tensor_proto(std::span<const std::byte> bytes);
 
-// A file of ONNX test data that holds a TensorProto, SequenceProto, OptionalProto or MapProto, as `type` says.
+// Reads a file of ONNX test data with a TensorProto, SequenceProto, OptionalProto or MapProto, according to `type`.
 Value read_value_proto(const std::filesystem::path& path, const ir::ValueType& type);
 Value read_value_proto(std::span<const std::byte> bytes, const ir::ValueType& type);
 

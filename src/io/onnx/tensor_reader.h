@@ -1,4 +1,4 @@
-// TensorProto and SparseTensorProto to tensors.
+// Converts TensorProto and SparseTensorProto to tensors.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace tessera::io {
 
 using base::shown;
 
-// Throws Error(invalid_model) for 0, Error(unsupported) for a number that is no element type we know.
+// Throws Error(invalid_model) for 0, Error(unsupported) for the number of an unknown element type.
 DType to_dtype(std::int32_t onnx_type);
 // The type of a map's keys; throws as to_dtype does, and Error(unsupported) for other keys than i64 and string.
 DType to_key_type(std::int32_t onnx_type);
@@ -40,7 +40,7 @@ class TensorReader {
                std::int64_t max_dense_bytes)
       : folder_(std::move(folder)), owner_(std::move(owner)), dense_bytes_left_(max_dense_bytes) {}
 
-  // External data lie in `constants`, under the location kPackageConstants, and nowhere else; the owner keeps them
+  // External data lie in `constants`, under the location kPackageConstants, and nowhere else; `owner` must keep them
   // alive too.
   void read_external_from(std::span<const std::byte> constants) { constants_ = constants; }
 
@@ -70,7 +70,7 @@ class TensorReader {
   std::optional<std::span<const std::byte>> constants_;
   std::int64_t dense_bytes_left_;
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
-  // Bytes and deferred copies of them, by a hash of their ends.
+  // Bytes, and the deferred copies of them, by a hash of both ends.
   std::unordered_multimap<std::size_t, std::pair<std::span<const std::byte>, Tensor>> copies_;
 };
 

@@ -1,5 +1,5 @@
-// Cuts the weights out of a serialised ONNX model before it is parsed, so that they are neither copied nor counted
-// against the 2 GiB limit of the protobuf library.
+// Separates the weights from a serialised ONNX model before it is parsed, so that they are neither copied nor count
+// towards the 2 GiB limit of the protobuf library.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace tessera::io {
 struct SplitModel {
   // A serialised ModelProto without the raw_data of its graph's initializers.
   std::string structure;
-  // For each initializer of the graph, in order: its raw_data inside the given bytes, or nothing when it has none.
+  // For each initializer of the graph, in order: its raw_data within the given bytes, or nothing if it has none.
   std::vector<std::optional<std::span<const std::byte>>> raw_data;
 };
 

@@ -46,7 +46,7 @@ struct WrittenModel {
 // version asked for, Error(invalid_argument) for a version that cannot be written.
 WrittenModel write_model(const ir::Graph& graph, const std::filesystem::path& path, const WriteOptions& options = {});
 
-// The model as one message.
+// The model as one serialised message.
 std::vector<std::byte> write_model_bytes(const ir::Graph& graph, std::optional<std::int64_t> opset = {});
 
 // A value as a serialised TensorProto, SequenceProto or MapProto, or OptionalProto for no value; the files of ONNX test

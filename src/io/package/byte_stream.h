@@ -1,4 +1,4 @@
-// Numbers and texts in a row, little-endian, for the small sections of a package.
+// A stream of numbers and texts, little-endian, for the small sections of a package.
 #pragma once
 
 #include <bit>
@@ -25,13 +25,13 @@ class ByteWriter {
  public:
   void u32(std::uint32_t value) { raw(std::as_bytes(std::span(&value, 1))); }
   void u64(std::uint64_t value) { raw(std::as_bytes(std::span(&value, 1))); }
-  // Its length, then its bytes.
+  // Writes the length, then the bytes.
   void text(std::string_view value) {
     u32(static_cast<std::uint32_t>(value.size()));
     raw(std::as_bytes(std::span(value)));
   }
   void raw(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  // Zeros up to that size.
+  // Writes zeros up to that size.
   void pad_to(std::size_t size) { bytes_.resize(size); }
   std::size_t size() const { return bytes_.size(); }
   std::vector<std::byte> take() { return std::move(bytes_); }
@@ -51,7 +51,7 @@ class ByteReader {
     const std::span<const std::byte> bytes = take(u32());
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
-  // How many entries of at least `least_bytes` each follow.
+  // Reads the number of entries that follow, of at least `least_bytes` each.
   std::uint32_t count(std::size_t least_bytes) {
     const std::uint32_t entries = u32();
     require(entries <= rest_.size() / least_bytes, ErrorKind::invalid_model,

@@ -18,7 +18,7 @@
 
 namespace tessera::io {
 
-// How a section is stored. Others (encrypted) get their numbers with the code that reads them.
+// The encoding of a section. Further ones (encryption) get their numbers with the code that reads them.
 enum class Codec : std::uint32_t {
   none = 0,
   weights = 1,  // see package/coded_weights.h
@@ -33,11 +33,11 @@ struct Section {
   std::uint64_t checksum = 0;  // XXH3, 64 bits, of the stored bytes
 };
 
-// Where sections that are mapped begin. Coded ones, and those below kMappedBytes, begin at multiples of 64.
+// The alignment of sections that are mapped. Coded sections, and those below kMappedBytes, begin at multiples of 64.
 inline constexpr std::int64_t kSectionAlignment = 4096, kSmallAlignment = 64;
 inline constexpr std::uint64_t kMappedBytes = std::uint64_t{64} << 10;
 
-// Whether the bytes are the beginning of such a file.
+// Whether the bytes begin as such a file does.
 bool is_container(std::span<const std::byte> bytes);
 
 // A file in memory.
@@ -49,7 +49,7 @@ class Container {
   const std::vector<Section>& sections() const { return sections_; }
   // The section of that kind, or null.
   const Section* find(std::uint32_t kind) const;
-  // As they are stored.
+  // The bytes as stored.
   std::span<const std::byte> bytes_of(const Section& section) const;
   // Throws Error(invalid_model) unless the section's bytes have its checksum.
   void verify(const Section& section) const;

@@ -28,7 +28,7 @@ class HuffmanEncoder {
   explicit HuffmanEncoder(std::span<const std::uint64_t> counts);
 
   const HuffmanCode& code(std::size_t symbol) const { return codes_[symbol]; }
-  // Writes the lengths of the codes, half a byte each, after their number.
+  // Writes the number of codes and then their lengths, half a byte each.
   void write_table(ByteWriter& out) const;
 
  private:
@@ -36,7 +36,7 @@ class HuffmanEncoder {
   int single_ = -1;  // the only symbol that occurs
 };
 
-// Bits in a row.
+// Writes a sequence of bits.
 class BitWriter {
  public:
   void put(HuffmanCode code) {
@@ -44,7 +44,7 @@ class BitWriter {
     count_ += code.length;
     for (; count_ >= 8; count_ -= 8, pending_ >>= 8) bytes_.push_back(static_cast<std::byte>(pending_ & 0xFF));
   }
-  // The bytes so far; the last one is filled up with zeros.
+  // The bytes written so far; the last one is padded with zeros.
   std::vector<std::byte> take() {
     if (count_ > 0) bytes_.push_back(static_cast<std::byte>(pending_ & 0xFF));
     pending_ = 0;
@@ -58,7 +58,7 @@ class BitWriter {
   int count_ = 0;
 };
 
-// Reads bits; behind the end they are zeros, which `overrun` tells.
+// Reads a sequence of bits; bits beyond the end are zeros, and `overrun` reports them.
 class BitReader {
  public:
   explicit BitReader(std::span<const std::byte> bytes) : next_(bytes.data()), end_(bytes.data() + bytes.size()) {}
@@ -83,7 +83,7 @@ class BitReader {
     bits_ >>= bits;
     count_ -= bits;
   }
-  // Whether more bits were taken than there are.
+  // Whether more bits were read than there are.
   bool overrun() const { return count_ < added_; }
 
  private:
@@ -94,17 +94,17 @@ class BitReader {
 
 class HuffmanDecoder {
  public:
-  // Reads what write_table wrote. Throws Error(invalid_model) for lengths that are no complete code, and for more
+  // Reads a table of write_table. Throws Error(invalid_model) for lengths that are not a complete code, and for more
   // than `most_symbols` symbols.
   HuffmanDecoder(ByteReader& in, std::size_t most_symbols);
 
-  // `bits` has been refilled, and at most 44 bits have been taken since.
+  // Must be called after `bits` was refilled, with at most 44 bits read since.
   std::uint8_t decode(BitReader& bits) const {
     const Entry entry = table_[bits.peek() & ((1u << kMostCodeBits) - 1)];
     bits.skip(entry.length);
     return entry.symbol;
   }
-  // Whether it has no symbol, and decodes none.
+  // Whether the code has no symbols; then it cannot decode.
   bool empty() const { return empty_; }
 
  private:

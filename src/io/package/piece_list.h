@@ -1,5 +1,5 @@
-// The section `pieces` of a package: where each constant and each packing lies, its checksum, and in which order the
-// first run reads them (docs/package.md).
+// The section `pieces` of a package: the place and checksum of each constant and each packing, and the order in which
+// the first run reads them (docs/package.md).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace tessera::io {
 
 class PieceListWriter {
  public:
-  // A constant or a packing at that offset of its section; one that was added before, or is empty, is left out.
+  // Adds a constant or a packing at that offset of its section; does nothing if it was added before or is empty.
   void add(bool is_packing, std::uint64_t offset, std::span<const std::byte> bytes, PieceUse use);
   std::vector<std::byte> take();
 
@@ -25,7 +25,7 @@ class PieceListWriter {
   ByteWriter entries_;
 };
 
-// `constants` and `packed` are the sections that the pieces lie in. Throws Error(invalid_model).
+// Reads the list. `constants` and `packed` are the sections that contain the pieces. Throws Error(invalid_model).
 std::vector<StreamedPiece> read_pieces(std::span<const std::byte> list, std::span<const std::byte> constants,
                                        std::span<const std::byte> packed);
 

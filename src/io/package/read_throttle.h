@@ -1,4 +1,4 @@
-// A limit on bytes per second: a token bucket that fills at the rate and holds what a sixteenth of a second gives.
+// A limit on bytes per second: a token bucket that fills at that rate and holds the bytes of a sixteenth of a second.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ class ReadThrottle {
   // 0: no limit.
   void set_rate(double bytes_per_second);
   double rate() const;
-  // Takes the bytes; the calling thread sleeps until the bucket held them.
+  // Takes the bytes; the calling thread sleeps until the bucket has them.
   void take(std::int64_t bytes);
 
  private:

@@ -106,7 +106,7 @@ class WeightStream {
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::vector<std::size_t> group_ends_;
-  std::size_t next_ = 0;  // of the queue: what has not been begun
+  std::size_t next_ = 0;  // index in the queue of the first piece that was not begun
   bool started_ = false, ended_ = false;
   Clock::time_point begin_, end_;
   Report report_;

@@ -63,7 +63,7 @@ class GraphWriter {
         Exporter(form, [this](const Tensor& tensor, tessera_onnx::TensorProto& proto) { store(tensor, proto); }).run());
   }
 
-  // What the section holds, in order.
+  // The pieces of the section, in order.
   const std::vector<WeightPiece>& pieces() const { return pieces_; }
   // Puts the constants that the first run reads in front. Small ones stay in the graph.
   void place(const std::vector<FirstUse>& uses) {

@@ -30,7 +30,7 @@ enum Input : std::size_t {
   kSecondMask = kAttentionSecondMask
 };
 
-// [batch, heads, length, head size] of Q, K or V.
+// The dimensions [batch, heads, length, head size] of Q, K or V.
 Dims unpacked(const InferContext& context, std::size_t input, std::size_t rank) {
   const std::string_view name = context.op().inputs[input].name;
   const Dims dims = dims_of_rank(context, input, rank);
@@ -55,7 +55,8 @@ void check_attributes(const InferContext& context, bool packed) {
                 "nonpad_kv_seqlen cannot be used together with past_key");
 }
 
-// Broadcastable to [batch, heads, query length, total length]; attn_mask may be shorter than the last.
+// Checks that the mask broadcasts to [batch, heads, query length, total length]; attn_mask may be shorter than the last
+// dimension.
 void check_mask(const InferContext& context, std::size_t input, const Dims& scores) {
   if (!context.has_input(input) || context.dims(input) == nullptr) return;
   const Dims& mask = *context.dims(input);
@@ -70,7 +71,7 @@ void check_mask(const InferContext& context, std::size_t input, const Dims& scor
                 text_of(mask), text_of(scores));
 }
 
-// Scores, or statistics in their place.
+// Sets the type of the scores, or of the statistics in their place.
 void set_scores(InferContext& context, ir::Dims dims) {
   const DType type = context.dtype(kQuery);
   if (!gives_statistics(context.op())) return context.set_output(3, type, std::move(dims));
@@ -147,7 +148,7 @@ Term packed_like(Term value, Term input) {
   return input.rank() == 4 ? value : value.transpose({0, 2, 1, 3}).reshape_like(input);
 }
 
-// qk_matmul_output of the same node in another mode: 1 scores with softcap, 3 probabilities.
+// Output qk_matmul_output of the same node in another mode: 1 scores with softcap, 3 probabilities.
 Term recomputed(GradientContext& c, std::int64_t mode) {
   ir::Attributes attributes = c.node().attributes;
   attributes.insert_or_assign("qk_matmul_output_mode", mode);
@@ -170,7 +171,7 @@ void go_back(GradientContext& c) {
   }
   const ir::Dims q = query.dims(), k = key.dims();
   require(q[1].is_known() && k[1].is_known() && q[3].is_known(), ErrorKind::unsupported, "its heads are not known");
-  // Query heads that share one of K and V: [batch, kv heads, group, …].
+  // Groups the query heads that share one head of K and V: [batch, kv heads, group, …].
   const std::int64_t group = k[1].value() > 0 ? q[1].value() / k[1].value() : 1;
   const auto grouped = [&](Term term) {
     return term.combine("Reshape", {join({term.integers({0, k[1].value(), group}), term.size_of(2), term.size_of(3)})});
@@ -265,9 +266,9 @@ AttentionSizes attention_sizes(const AttributeReader& reader, const Shape& query
 }
 
 // Y = softmax(softcap(scale * Q K^T) + mask) V for every head; softcap(s) = softcap * tanh(s / softcap) when it is not
-// 0. A position takes part unless the mask, causality (key after query, both counted from the end of the past) or
-// nonpad_kv_seqlen leaves it out; a query that nothing takes part in gets zeros (nan_rows 0). `replacement`,
-// `second_mask` and `nan_rows` are beyond ONNX, for what passes fuse (ops/attention/attention.h).
+// 0. A key counts unless the mask, causality (key after query, both counted from the end of the past) or
+// nonpad_kv_seqlen excludes it; a query for which no key counts gets zeros (nan_rows 0). `replacement`, `second_mask`
+// and `nan_rows` extend ONNX's operator, for masks that passes fuse (ops/attention/attention.h).
 const OpDef attention{
     .name = "Attention",
     .since = 24,
@@ -283,8 +284,8 @@ const OpDef attention{
     .gradient = go_back,
 };
 
-// Attention that gives, in place of the scores, what its gradient computes the weights from: `statistics` [batch,
-// heads, query length, 2], f64 where Q is, else f32.
+// Attention that returns, in place of the scores, the statistics from which its gradient recomputes the weights:
+// `statistics` [batch, heads, query length, 2], f64 where Q is, else f32.
 const OpDef attention_with_statistics{
     .name = "tessera::AttentionWithStatistics",
     .since = 1,
@@ -300,8 +301,8 @@ const OpDef attention_with_statistics{
     .gradient = go_back,
 };
 
-// AttentionWithStatistics whose weights go through Dropout before they meet the values: each is 0 with probability
-// `dropout`, and divided by 1 − dropout otherwise. The statistics are those of all weights.
+// AttentionWithStatistics with Dropout on the weights before they are multiplied with the values: each is 0 with
+// probability `dropout`, and divided by 1 − dropout otherwise. The statistics are those of all weights.
 const OpDef attention_with_dropout{
     .name = "tessera::AttentionWithDropout",
     .since = 1,

@@ -9,43 +9,43 @@ namespace tessera::ops {
 
 extern const OpDef attention, attention_with_statistics, attention_with_dropout;
 
-// Output of AttentionWithStatistics where Attention has its scores: for each query the largest of its scores (-infinity
-// where no key takes part) and the sum of e^(score - largest).
+// The output of AttentionWithStatistics in place of Attention's scores: for each query the largest of its scores
+// (-infinity where no key counts) and the sum of e^(score - largest).
 inline constexpr std::size_t kAttentionStatistics = 3;
 inline bool gives_statistics(const OpDef& op) {
   return &op == &attention_with_statistics || &op == &attention_with_dropout;
 }
 
-// Output of AttentionWithDropout: the seed and the stream of the Philox numbers (base/numbers/philox.h) that decide
-// what is kept. The number of the weight of batch b, head h, query i and key j is that of element [b, h, i, j] of a
-// tensor [batch, heads, queries, total keys], as Dropout counts them.
+// The output of AttentionWithDropout with the seed and the stream of the Philox numbers (base/numbers/philox.h) that
+// decide which weights are kept. The weight of batch b, head h, query i and key j has the number of element [b, h, i,
+// j] of a tensor [batch, heads, queries, total keys], as in Dropout.
 inline constexpr std::size_t kAttentionRandom = 4;
 inline bool drops_weights(const OpDef& op) {
   return &op == &attention_with_dropout;
 }
 
-// Inputs of the Attention operators behind those of ONNX, for passes that fuse attention which a model spells out. Both
-// broadcast to [batch, heads, queries, keys] and have an element for each key.
-// `replacement`: NaN where a score is kept; any other number is the score that softmax sees there, whatever the
-// product, the softcap and the masks give, as Where(condition, number, scores) has it. `second_mask` is added behind
-// attn_mask: (score + attn_mask) + second_mask differs from score + (attn_mask + second_mask) where numbers are large.
+// Inputs of the Attention operators after those of ONNX, for passes that fuse attention written as arithmetic. Both
+// broadcast to [batch, heads, queries, keys] and have one element per key. `replacement`: NaN where a score is kept;
+// any other number is the operand of softmax there, whatever the product, the softcap and the masks are, as in
+// Where(condition, number, scores). `second_mask` is added after attn_mask: (score + attn_mask) + second_mask differs
+// from score + (attn_mask + second_mask) where numbers are large.
 inline constexpr std::size_t kAttentionReplacement = 7, kAttentionSecondMask = 8;
 
-// Attribute `nan_rows`: what becomes of a query whose scores are all -infinity, or one of which is not a number.
+// Attribute `nan_rows`: the result for a query whose scores are all -infinity, or one of which is NaN.
 enum class NanRows : std::uint8_t {
-  // Zeros if all scores are -infinity, else NaN; a value of weight 0 is not looked at, so that whatever padding holds
-  // does no harm. ONNX leaves both open.
+  // Zeros if all scores are -infinity, else NaN. Values of weight 0 are not read, so that the contents of padding do no
+  // harm. ONNX leaves both open.
   zeros_for_no_key,
-  // NaN, as the nodes MatMul, Softmax and MatMul give it; 0 times a value that is not finite is NaN, too, unless
-  // is_causal says that nobody looks at later keys.
+  // NaN, as from the nodes MatMul, Softmax and MatMul. A weight of 0 times a value that is not finite is NaN, too,
+  // unless is_causal excludes later keys.
   propagate,
-  // Zeros in both cases, whatever the values: Where(IsNaN(weights), 0, weights) makes them between Softmax and MatMul.
+  // Zeros in both cases, whatever the values, as from Where(IsNaN(weights), 0, weights) between Softmax and MatMul.
   zeros,
 };
 NanRows nan_rows_of(const AttributeReader& reader);
 
-// Sizes of one Attention node. Q, K and V are [batch, heads, length, head size], or packed [batch, length, heads * head
-// size]; past and present are always [batch, kv_heads, length, head size].
+// The sizes of an Attention node. Q, K and V are [batch, heads, length, head size], or packed [batch, length, heads *
+// head size]; past and present are always [batch, kv_heads, length, head size].
 struct AttentionSizes {
   bool packed = false;
   std::int64_t batch = 0, query_heads = 0, kv_heads = 0;
@@ -57,7 +57,7 @@ struct AttentionSizes {
   // The head of keys and values that a query head reads.
   std::int64_t kv_head(std::int64_t query_head) const { return query_head / (query_heads / kv_heads); }
 };
-// From concrete shapes that inference has accepted; `past_key` is null without a past.
+// The sizes for concrete shapes that inference has accepted; `past_key` is null without a past.
 AttentionSizes attention_sizes(const AttributeReader& reader, const Shape& query, const Shape& key, const Shape& value,
                                const Shape* past_key);
 

@@ -37,7 +37,7 @@ void infer(InferContext& context) {
   context.check(fits, "'statistics' has shape {}, expected {}", text_of(*statistics), text_of(want));
 }
 
-// Five products of the scores' size, where attention has two.
+// Five products of the size of the scores; attention has two.
 double operations(const NodeView& view) {
   const AttentionSizes sizes = attention_sizes(view, view.input(input::query).shape, view.input(input::key).shape,
                                                view.input(input::value).shape, nullptr);
@@ -59,7 +59,7 @@ bool is_covered(GradientContext& c) {
   return c.real("softcap") == 0 && !c.wants(3) && !c.wants(kAttentionReplacement) && !c.wants(kAttentionSecondMask);
 }
 
-// Output `statistics` of the node that is differentiated, which becomes an AttentionWithStatistics for it.
+// Output `statistics` of the node that is differentiated; the node becomes an AttentionWithStatistics.
 ir::ValueId keep_statistics(GradientContext& c) {
   ir::Graph& graph = c.builder().graph();
   if (!drops_weights(c.op())) graph.node(graph.value(c.output(0).id()).producer).op = kForward;
@@ -95,10 +95,10 @@ bool set_attention_gradients(GradientContext& c) {
   return true;
 }
 
-// With S = scale Q Kᵀ + mask, P = e^(S - largest) / sum and D = Σ dY ∘ Y over a row: dV = Pᵀ dY, dP = dY Vᵀ,
-// dS = P ∘ (dP - D), or 0 where S was replaced, dQ = scale dS K, dK = scale dSᵀ Q. Heads that share one of K and V add
-// up. Where the forward node dropped weights, Z is 0 for these and 1 / (1 − dropout) for others: dV = (P ∘ Z)ᵀ dY and
-// dP = (dY Vᵀ) ∘ Z.
+// With S = scale Q Kᵀ + mask, P = e^(S - largest) / sum and D = Σ dY ∘ Y over a row: dV = Pᵀ dY, dP = dY Vᵀ, dS = P ∘
+// (dP - D), or 0 where S was replaced, dQ = scale dS K, dK = scale dSᵀ Q. Gradients of query heads that share a head of
+// K and V are summed. Where the forward node dropped weights, Z is 0 for these and 1 / (1 − dropout) for others: dV =
+// (P ∘ Z)ᵀ dY and dP = (dY Vᵀ) ∘ Z.
 const OpDef attention_gradient{
     .name = "tessera::AttentionGradient",
     .since = 1,

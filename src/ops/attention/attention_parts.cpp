@@ -40,7 +40,7 @@ std::vector<ValueId> split(GraphBuilder& builder, ValueId value, std::int64_t ax
   return builder.add_multi("Split", {value, builder.integers(sizes)}, sizes.size(), {{"axis", axis}});
 }
 
-// Computed, not stored: how long it is counts against the budget of what computes it.
+// Computed by nodes and not stored, so that its size counts against the budget of the computation.
 ValueId positions(GraphBuilder& builder, std::int64_t count) {
   const auto number = [&](std::int64_t value) { return builder.constant(Tensor::scalar(value)); };
   const ValueId begin = number(0), end = number(count), step = number(1);
@@ -59,7 +59,7 @@ ValueId heads_last(GraphBuilder& builder, ValueId heads) {
 
 namespace {
 
-// True where a key counts, for a list of the ends, and beginnings if there are any.
+// True where a key counts, given the ends, and possibly beginnings, of counting keys.
 ValueId within_ends(GraphBuilder& builder, ValueId list, bool has_begins, const ScoreSizes& sizes) {
   const Shape column{sizes.batch, 1, 1, 1};
   const ValueId keys = positions(builder, sizes.total_length), wide = builder.cast(list, DType::i64);
@@ -74,7 +74,7 @@ ValueId is_positive(GraphBuilder& builder, ValueId mask, const Shape& shape) {
   return builder.add("Greater", {reshaped(builder, mask, shape), builder.scalar(0, builder.dtype(mask))});
 }
 
-// True where a key counts; invalid for a mask that says nothing.
+// True where a key counts; an invalid value for a mask without effect.
 ValueId counting_keys(GraphBuilder& builder, ValueId mask, const ScoreSizes& sizes) {
   const Shape shape = *builder.type(mask).shape();
   const auto [batch, queries, past, total] = sizes;

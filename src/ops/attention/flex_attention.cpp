@@ -15,7 +15,7 @@ using ir::Dim;
 using ir::Dims;
 using ir::ValueId;
 
-// The type that softmax and the subgraphs compute in.
+// The type in which softmax and the subgraphs compute.
 DType compute_type(const AttributeReader& reader, DType input) {
   if (!reader.has_attribute("softmax_precision")) return input == DType::f64 ? DType::f64 : DType::f32;
   const std::int64_t asked = reader.integer("softmax_precision");
@@ -50,7 +50,7 @@ void infer(InferContext& context) {
   context.set_output(0, context.dtype(0), {q[0], q[1], q[2], v[3]});
 }
 
-// Every head `times` in a row: [B, H, S, E] -> [B, H * times, S, E].
+// Repeats every head `times` times: [B, H, S, E] -> [B, H * times, S, E].
 ValueId repeat_heads(GraphBuilder& builder, ValueId value, std::int64_t times) {
   const Dims dims = *builder.dims(value);
   const ValueId apart = builder.add("Unsqueeze", {value, builder.integers({2})});
@@ -58,7 +58,7 @@ ValueId repeat_heads(GraphBuilder& builder, ValueId value, std::int64_t times) {
   return builder.add("Reshape", {repeated, builder.integers({0, dims[1].value() * times, -1, dims[3].value()})});
 }
 
-// The scores after a subgraph, or the scores themselves without one.
+// The scores after the subgraph, or unchanged without one.
 ValueId modify(GraphBuilder& builder, const AttributeReader& reader, std::string_view name, ValueId scores,
                std::span<const ValueId> captures) {
   if (!reader.has_attribute(name)) return scores;
@@ -84,7 +84,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   const ValueId key = group > 1 ? repeat_heads(builder, inputs[1], group) : inputs[1];
   const ValueId value = group > 1 ? repeat_heads(builder, inputs[2], group) : inputs[2];
   const ValueId transposed = builder.add("Transpose", {key}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}});
-  // Scaled in the wide type: halves of the scale on both sides would need the root of a negative one.
+  // Scaled in the wide type: splitting the scale between both operands would need the root of a negative scale.
   const ValueId products = builder.add("MatMul", {builder.cast(inputs[0], compute), builder.cast(transposed, compute)});
   const ValueId scores = builder.add("Mul", {products, builder.scalar(scale, compute)});
   const ValueId modified = modify(builder, reader, "score_mod", scores, captures);
@@ -96,7 +96,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
 
 }  // namespace
 
-// Y = prob_mod(softmax(score_mod(scale * Q K^T))) V; heads of K and V are shared by groups of query heads.
+// Y = prob_mod(softmax(score_mod(scale * Q K^T))) V; a head of K and V is shared by a group of query heads.
 const OpDef flex_attention{
     .name = "ai.onnx.preview::FlexAttention",
     .since = 1,

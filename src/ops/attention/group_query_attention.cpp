@@ -95,7 +95,7 @@ void check_pairs(const InferContext& context) {
                 "do_rotary needs 'cos_cache' and 'sin_cache'");
 }
 
-// Length of the present: what the past holds space for, or as many positions as there are in all.
+// The length of the present: the length of the past's buffer, or the number of all positions.
 Dim present_length(const InferContext& context, const Dim& past, const Dim& fresh) {
   if (context.integer("sliding_window_cache") != 0) return past;
   if (past.is_known() && past.value() == 0) return fresh;
@@ -159,7 +159,7 @@ void infer(InferContext& context) {
       3, type, {query[0], heads, query[1], total_value && total_value->size() == 1 ? Dim((*total_value)[0]) : Dim()});
 }
 
-// A node whose shapes are concrete, on its way to a standard Attention over its cache.
+// Decomposes a node with concrete shapes into a standard Attention over its cache.
 class Decomposition {
  public:
   Decomposition(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs,
@@ -276,7 +276,7 @@ class Decomposition {
     return add_attention(builder_, call);
   }
 
-  // A term exp(sink of the head) more in the denominator of softmax: a position of zeros with that score.
+  // Adds a term exp(sink of the head) to the denominator of softmax, as a position of zeros with that score.
   void add_sink(AttentionCall& call) {
     const ValueId zero = builder_.scalar(0, type_);
     const auto expanded = [&](ValueId value, Shape shape) {
@@ -337,12 +337,12 @@ AttributeSpec none(std::string_view name) {
 }  // namespace
 
 // softmax(softcap(scale Q K') + attention_bias) V over the positions up to the query's own, at most local_window_size
-// of them. seqlens_k: positions of each row in all, less one; total_sequence_length: the most of any row. When that is
-// the number of queries they are a prompt, which begins at 0; else they are the last positions of each row, behind what
-// past holds. Queries and keys are normalised (q_norm_weight) and rotated (do_rotary) by their position first.
-// head_sink, or smooth_softmax with 0, adds exp(sink) to the denominator of softmax. qk_output 1 shows what goes into
-// softmax, 2 what comes out. The cache may be coded in 8 or 4 bits (k_quant_type), and may hold the last positions only
-// (sliding_window_cache).
+// of them. seqlens_k: the number of all positions of each row, less one; total_sequence_length: the largest number of
+// any row. If that is the number of queries, the queries are a prompt, which begins at position 0; otherwise they are
+// the last positions of each row, behind those in past. Queries and keys are first normalised (q_norm_weight) and
+// rotated (do_rotary) by their position. head_sink, or smooth_softmax with 0, adds exp(sink) to the denominator of
+// softmax. qk_output 1 returns the operand of softmax, 2 its result. The cache may be coded in 8 or 4 bits
+// (k_quant_type), and may hold the last positions only (sliding_window_cache).
 const OpDef group_query_attention{
     .name = "com.microsoft::GroupQueryAttention",
     .since = 1,

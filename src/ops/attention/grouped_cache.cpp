@@ -23,7 +23,7 @@ ValueId GroupedCache::column(ValueId value) {
   return reshaped(builder_, value, {sizes_.batch, 1, 1, 1});
 }
 
-// How many positions of the buffer are in use when a sequence has that many.
+// The number of positions in use in the buffer for a sequence with `count` positions.
 ValueId GroupedCache::end_of(ValueId count) {
   const std::int64_t block = sizes_.past - sizes_.window + 1;
   const ValueId beyond =
@@ -39,7 +39,7 @@ ValueId GroupedCache::query_positions() {
 
 ValueId GroupedCache::filled(ValueId past, ValueId fresh) {
   if (sizes_.past == 0) return fresh;
-  // Without new positions (another layer's cache is read) all that count are held.
+  // Without new positions (another layer's cache is read) all positions of the sequence are held.
   const ValueId kept = column(sizes_.fresh > 0 ? held_ : lengths_);
   const ValueId rows = reshaped(builder_, positions(builder_, sizes_.past), {sizes_.past, 1});
   const ValueId zero = builder_.scalar(0, builder_.dtype(past));
@@ -56,7 +56,7 @@ ValueId GroupedCache::present(ValueId filled) {
   return builder_.add("Slice", {filled, builder_.integers({0}), end, builder_.integers({2})});
 }
 
-// [.., t, ..] = filled[.., t + what is dropped, ..] as far as the buffer is in use, then zeros.
+// [.., t, ..] = filled[.., t + number of dropped positions, ..] as far as the buffer is in use, then zeros.
 ValueId GroupedCache::slid(ValueId filled) {
   const Shape shape = *builder_.type(filled).shape();
   const ValueId end = end_of(builder_.add("Add", {before_, builder_.integers({sizes_.queries})}));
@@ -76,7 +76,7 @@ ValueId GroupedCache::visible() {
   const ValueId in_use = builder_.add("Less", {keys, column(lengths_)});
   if (!sizes_.causal) return in_use;
   const ValueId offsets = reshaped(builder_, positions(builder_, sizes_.queries), {sizes_.queries, 1});
-  // Without new positions the queries are the last ones held.
+  // Without new positions the queries are the last held positions.
   const ValueId rows = builder_.add("Add", {column(held_), offsets});
   const ValueId causal = builder_.add("And", {in_use, builder_.add("LessOrEqual", {keys, rows})});
   if (sizes_.window < 0) return causal;
@@ -88,7 +88,7 @@ ValueId GroupedCache::bias(ValueId given) {
   if (sizes_.slides) return slid_bias(given);
   const std::int64_t missing = length() - (*builder_.type(given).shape())[3];
   if (missing <= 0) return sliced(builder_, given, 3, 0, length());
-  // Nothing is seen there.
+  // No query attends to the positions added here.
   return builder_.add("Pad", {given, builder_.integers({0, 0, 0, 0, 0, 0, 0, missing})});
 }
 

@@ -80,7 +80,7 @@ void infer(InferContext& context) {
   context.set_output(1, context.has_input(3) ? context.dtype(3) : context.dtype(0), std::move(results.state));
 }
 
-// Decay, correction and update of the state, and reading it by every query head.
+// Decay, correction and update of the state, and reading it for every query head.
 double operations(const NodeView& view) {
   const Shape& q = view.input(0).shape;
   const double steps = static_cast<double>(q[0]) * static_cast<double>(q[1]);
@@ -150,8 +150,8 @@ const OpDef linear_attention{
     .gradient = gradient_of_linear_attention,
 };
 
-// From the gradients of the output and of the last state those of all operands, back through the steps. States are
-// computed again, `chunk_size` steps at a time. The gradient of an operand that is absent is empty.
+// Computes the gradients of all operands from those of the output and of the last state, step by step in reverse.
+// States are recomputed, `chunk_size` steps at a time. The gradient of an absent operand is empty.
 const OpDef linear_attention_gradient{
     .name = "tessera::LinearAttentionGradient",
     .since = 1,

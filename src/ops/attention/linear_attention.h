@@ -4,7 +4,7 @@
 
 namespace tessera::ops {
 
-// Attention whose past is a matrix of fixed size for every head instead of all keys and values (opset 27).
+// Attention whose past is a matrix of fixed size per head instead of all keys and values (opset 27).
 extern const OpDef linear_attention;
 extern const OpDef linear_attention_gradient;
 

@@ -15,14 +15,14 @@ using ir::Dim;
 using ir::Dims;
 using ir::ValueId;
 
-// Where the operands of one of the two operators are.
+// The positions of the operands in the inputs of each operator.
 struct Places {
   std::size_t mask, past;
 };
 constexpr Places kFloatPlaces{3, 4}, kQuantisedPlaces{5, 8};
 constexpr std::size_t kAttentionBias = 5, kPastLength = 6;
 
-// Sizes of the projections of Q (and K) and V that `columns` of weights make.
+// The sizes of the projections of Q (and K) and V within `columns` columns of weights.
 struct HiddenSizes {
   Dim query, value;
 };
@@ -96,7 +96,7 @@ void infer_quantised(InferContext& context) {
   context.set_output(0, context.dtype(2), {x[0], x[1], hidden.value});
 }
 
-// Rotation of the halves of each head by position * 10000^(-2 i / rotated), as GPT-NeoX does (arXiv:2204.06745).
+// Rotates pairs of elements of each head by position * 10000^(-2 i / rotated), as GPT-NeoX does (arXiv:2204.06745).
 ValueId rotated(GraphBuilder& builder, const AttributeReader& reader, ValueId packed, std::int64_t past) {
   const Shape shape = *builder.type(packed).shape();
   const std::int64_t heads = reader.integer("num_heads"), asked = reader.integer("rotary_embedding_dim");
@@ -124,7 +124,7 @@ ValueId joined_states(GraphBuilder& builder, ValueId key, ValueId value) {
   return builder.add("Concat", {above(key), above(value)}, {{"axis", std::int64_t{0}}});
 }
 
-// From the projections [batch, length, columns] on.
+// The rest of the decomposition, from the projections [batch, length, columns] on.
 std::vector<ValueId> attend(GraphBuilder& builder, const AttributeReader& reader, ValueId projected,
                             std::span<const ValueId> inputs, const std::vector<Shape>& shapes, const Places& places,
                             const HiddenSizes& hidden) {
@@ -212,8 +212,9 @@ constexpr TypeSet kMask{DType::i32}, kBytes{DType::u8, DType::i8};
 
 }  // namespace
 
-// [Q K V] = input weights + bias, attended to in num_heads heads. Added to the scores: mask_filter_value where the mask
-// leaves a key out, and attention_bias [batch or 1, heads or 1, length, total length]. Scale 0 is 1 / sqrt(head size).
+// [Q K V] = input weights + bias, attended to in num_heads heads. The scores get mask_filter_value where the mask
+// excludes a key, and attention_bias [batch or 1, heads or 1, length, total length] as addends. Scale 0 is 1 /
+// sqrt(head size).
 const OpDef microsoft_attention{
     .name = "com.microsoft::Attention",
     .since = 1,

@@ -16,7 +16,7 @@ using ir::Dim;
 using ir::Dims;
 using ir::ValueId;
 
-// Where the operands after query, key and value are.
+// The positions of the operands after query, key and value.
 struct Places {
   std::size_t bias, mask, attention_bias, past_key, past_value, past_length, cache_indirection;
 };
@@ -26,7 +26,7 @@ const Places& places_of(const AttributeReader& reader) {
   return reader.op().name == "com.microsoft::MultiHeadAttention" ? kPlaces : kDecoderPlaces;
 }
 
-// How query, key and value come.
+// The layouts of query, key and value.
 enum class Layout : std::uint8_t {
   separate,     // three of [batch, length, heads * size]
   packed,       // the query is [batch, length, 3 * heads * size]: all queries, then keys, then values
@@ -135,7 +135,7 @@ ValueId at_index(GraphBuilder& builder, ValueId value, std::int64_t axis, std::i
 
 Operands unpack(GraphBuilder& builder, std::span<const ValueId> inputs, Layout layout, std::int64_t heads) {
   const Shape query = *builder.type(inputs[0]).shape();
-  // One of several interleaved operands, [batch, length, heads, several, size].
+  // Extracts one of several interleaved operands, [batch, length, heads, several, size].
   const auto flat = [&](ValueId value, std::int64_t index) {
     const Shape shape = *builder.type(value).shape();
     return reshaped(builder, at_index(builder, value, 3, index), {shape[0], shape[1], heads * shape[4]});
@@ -165,8 +165,8 @@ void add_bias(GraphBuilder& builder, Operands& operands, ValueId bias, std::int6
   operands.value = builder.add("Add", {operands.value, parts[2]});
 }
 
-// Zero where query i of the new ones may look at key t, else -infinity: t <= past + i. The last query sees every key,
-// which matters where there are more keys than queries.
+// 0 where query i of the new ones may attend to key t, else -infinity: t <= past + i. The last query attends to every
+// key, which matters where there are more keys than queries.
 ValueId causal_mask(GraphBuilder& builder, std::int64_t queries, std::int64_t past, std::int64_t total, DType type) {
   const ValueId rows = reshaped(builder, positions(builder, queries), {queries, 1}), keys = positions(builder, total);
   const ValueId before = builder.add("LessOrEqual", {keys, builder.add("Add", {rows, builder.integers({past})})});
@@ -181,14 +181,15 @@ Layout layout_of(const std::vector<Shape>& shapes, bool has_key) {
   return shapes[1].size() == 4 ? Layout::heads_first : Layout::separate;
 }
 
-// The length that a mask or bias covers when a buffer is shared; what it holds is known at run time only.
+// The length that a mask or bias covers when a buffer is shared; the number of held positions is known at run time
+// only.
 std::int64_t covered_length(const Shape& mask) {
   require(mask.size() == 2 || mask.size() == 3, ErrorKind::unsupported, "a shared buffer with a mask of shape {}",
           text_of(mask));
   return mask.back();
 }
 
-// A node whose shapes are concrete, on its way to a standard Attention.
+// Decomposes a node with concrete shapes into a standard Attention.
 class Decomposition {
  public:
   Decomposition(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs,
@@ -236,7 +237,7 @@ class Decomposition {
     return operands;
   }
 
-  // Added to the scores: the mask and the bias that are given.
+  // The sum of the given mask and bias, to be added to the scores.
   ValueId mask() {
     ValueId padding;
     if (input(at_.mask).valid()) {
@@ -309,10 +310,10 @@ const std::vector<Parameter> kOutputs{{"output", types::floats, "T"},
 
 }  // namespace
 
-// softmax(scale Q K' + mask + bias) V in num_heads heads. Query, key and value come in one of the layouts above; the
-// bias [of queries, keys and values, one after the other] is that of their projections. For masks see additive_mask;
-// causal attention lets the last query see every key. past_sequence_length says that past and present share a buffer;
-// cache_indirection [batch / beams, beams, length] then names the beam of each held position. qk: what goes into
+// softmax(scale Q K' + mask + bias) V in num_heads heads. Query, key and value have one of the layouts above; the bias
+// [of queries, keys and values, concatenated] is that of their projections. For masks see additive_mask; in causal
+// attention the last query attends to every key. past_sequence_length states that past and present share a buffer;
+// cache_indirection [batch / beams, beams, length] then gives the beam of each held position. qk: the operand of
 // softmax.
 const OpDef multi_head_attention{
     .name = "com.microsoft::MultiHeadAttention",

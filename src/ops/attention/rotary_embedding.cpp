@@ -15,7 +15,7 @@ void infer(InferContext& context) {
   const ir::Dims* x = context.dims(0);
   if (x == nullptr) return;
   context.check(x->size() == 3 || x->size() == 4, "'X' has shape {}, expected rank 3 or 4", text_of(*x));
-  // Sizes that the checks need are the inner ones; outer ones may be symbols.
+  // The checks need only inner sizes; outer ones may be symbols.
   Shape shape;
   for (const ir::Dim& dim : *x) shape.push_back(dim.is_known() ? dim.value() : 0);
   ir::Dim half;
@@ -26,7 +26,7 @@ void infer(InferContext& context) {
     check_operand(context, cache, by_position ? ir::Dims{ir::Dim(), half} : ir::Dims{batch, length, half});
   }
   check_operand(context, 3, {batch, length});
-  // Positions pick rows of both.
+  // Positions select rows of both caches, which have equal shapes.
   if (context.dims(1) != nullptr) check_operand(context, 2, *context.dims(1));
 }
 

@@ -23,7 +23,7 @@ ValueId follow_beams(GraphBuilder& builder, ValueId cache, ValueId beam_of_posit
       shape);
 }
 
-// True where a query may look at a position of the cache: [queries or 1, length].
+// True where a query may attend to a position of the cache: [queries or 1, length].
 ValueId visible(GraphBuilder& builder, ValueId held, std::int64_t queries, std::int64_t fresh, std::int64_t length,
                 bool causal) {
   const ValueId keys = positions(builder, length);
@@ -34,7 +34,7 @@ ValueId visible(GraphBuilder& builder, ValueId held, std::int64_t queries, std::
   return builder.add("And", {filled, builder.add("LessOrEqual", {keys, rows})});
 }
 
-// The mask made as long as the cache, with what must not be seen left out.
+// The mask extended to the length of the cache, with invisible positions excluded.
 ValueId restricted(GraphBuilder& builder, ValueId mask, ValueId seen, std::int64_t length) {
   const Shape shape = *builder.type(mask).shape();
   const DType type = builder.dtype(mask);

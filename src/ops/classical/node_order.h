@@ -1,4 +1,4 @@
-// Finds the entries of lists by (tree, node), as the tree ensembles of ai.onnx.ml write nodes and votes.
+// Finds entries of lists by (tree, node), the keys of nodes and votes in the tree ensembles of ai.onnx.ml.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace tessera::ops {
 
-// Entries of lists by (tree, node). Converters write them in order, in which they are found without a search.
+// The order of entries of lists by (tree, node). Converters write them in order; then they are found without a search.
 class NodeOrder {
  public:
   using Key = std::pair<std::int64_t, std::int64_t>;
@@ -20,14 +20,14 @@ class NodeOrder {
     if (!std::ranges::is_sorted(entries_, before)) std::ranges::stable_sort(entries_, before);
   }
 
-  // The place in this order of the first entry of the key, or of the one that would follow it. `guess`: perhaps it.
+  // The place in this order of the first entry with the key, or of the one that would follow. `guess`: a likely place.
   std::size_t find(Key key, std::size_t guess) const {
     if (has(guess, key) && (guess == 0 || entries_[guess - 1].key < key)) return guess;
     return static_cast<std::size_t>(std::ranges::lower_bound(entries_, key, {}, &Entry::key) - entries_.begin());
   }
   bool has(std::size_t place, Key key) const { return place < entries_.size() && entries_[place].key == key; }
   std::size_t index(std::size_t place) const { return entries_[place].index; }
-  // The first entry of the lists whose key an earlier one has, or their length.
+  // The first entry of the lists whose key an earlier entry has, or the lists' length.
   std::size_t first_repeated() const {
     std::size_t first = entries_.size();
     for (std::size_t i = 1; i < entries_.size(); ++i) {

@@ -1,4 +1,4 @@
-// SquaredDistances: of all rows of one matrix from all rows of another.
+// SquaredDistances: the squared distances between all rows of one matrix and all rows of another.
 #pragma once
 
 #include "ops/core/op.h"

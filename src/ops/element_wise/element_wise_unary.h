@@ -1,4 +1,4 @@
-// Element-wise functions of one tensor, of mathematics; those of neural networks are in activation.h.
+// Element-wise mathematical functions of one tensor; those of neural networks are in activation.h.
 #pragma once
 
 #include "ops/core/op.h"

@@ -1,4 +1,4 @@
-// Expand and Tile: a tensor repeated along its axes.
+// Expand and Tile: repetition of a tensor along its axes.
 #pragma once
 
 #include "ops/core/op.h"

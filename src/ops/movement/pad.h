@@ -15,7 +15,7 @@ PadMode pad_mode(const AttributeReader& reader);
 struct PadAmounts {
   std::vector<std::int64_t> begin, end;
 };
-// From inputs 'pads' and 'axes' of Pad; throws Error(invalid_model) when the counts or axes are wrong.
+// The amounts for inputs 'pads' and 'axes' of Pad; throws Error(invalid_model) when the counts or axes are wrong.
 PadAmounts pad_amounts(std::span<const std::int64_t> pads, std::optional<std::vector<std::int64_t>> axes,
                        std::int64_t rank);
 // Throws Error(invalid_model) when more is removed than there is.

@@ -10,18 +10,18 @@ extern const OpDef flatten;
 extern const OpDef squeeze;
 extern const OpDef unsqueeze;
 
-// The shape that Reshape gives for a request with 0 (copy, unless allow_zero) and at most one -1 (the rest).
-// Throws Error(invalid_model) when the element counts cannot agree.
+// The shape that Reshape gives for a request with 0 (copies a dimension, unless allow_zero) and at most one -1 (the
+// rest). Throws Error(invalid_model) when the element counts cannot agree.
 Shape resolve_reshape(const Shape& input, std::span<const std::int64_t> request, bool allow_zero);
 
-// The results of the others, for dimensions that may be unknown; all throw Error(invalid_model) on a bad axis.
-// Flatten: [product before axis, product from axis on], axis in [-rank, rank].
+// The results of the other operators, for dimensions that may be unknown; all throw Error(invalid_model) on an invalid
+// axis. Flatten: [product before axis, product from axis on], axis in [-rank, rank].
 ir::Dims flatten_dims(const ir::Dims& input, std::int64_t axis);
-// Squeeze: without the given axes, each of which must be 1.
+// Squeeze: removes the given axes, each of which must be 1.
 ir::Dims squeeze_dims(const ir::Dims& input, std::span<const std::int64_t> axes);
-// Unsqueeze: a 1 at each of the given axes of the result.
+// Unsqueeze: the result has a 1 at each of the given axes.
 ir::Dims unsqueeze_dims(const ir::Dims& input, std::span<const std::int64_t> axes);
-// The axes of size 1, which Squeeze removes when it names none.
+// The axes of size 1, which Squeeze without axes removes.
 std::vector<std::int64_t> unit_axes(const Shape& shape);
 
 }  // namespace tessera::ops

@@ -9,7 +9,7 @@ extern const OpDef scatter_elements;
 extern const OpDef scatter_nd;
 extern const OpDef tensor_scatter;
 
-// How an update meets what is there.
+// How an update is combined with the element that it replaces.
 enum class ScatterReduction : std::uint8_t { none, add, mul, max, min };
 ScatterReduction scatter_reduction(const AttributeReader& reader);
 

@@ -1,5 +1,5 @@
-// tessera::SumRows, the gradient of looking rows up in a table without the table: rows of one place are added up, and
-// only places that have rows are given.
+// tessera::SumRows, the gradient of a table lookup without the table: adds up the rows that belong to the same row of
+// the table, and returns only the rows of the table that were looked up.
 #pragma once
 
 #include "ops/core/op.h"

@@ -1,4 +1,4 @@
-// GatherBlockQuantized of domain com.microsoft: rows of a table that is quantised in blocks, as real numbers.
+// GatherBlockQuantized of domain com.microsoft: rows, as real numbers, of a table that is quantised in blocks.
 #pragma once
 
 #include "ops/core/op.h"

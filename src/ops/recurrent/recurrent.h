@@ -68,10 +68,10 @@ RecurrentShapes check_recurrent_operands(const InferContext& context);
 void infer_recurrent(InferContext& context);
 double recurrent_operations(const NodeView& view);
 
-// Throws Error(invalid_model) unless the input, where given, has this shape as far as both are known.
+// Throws Error(invalid_model) unless the input, if present, can have this shape.
 void check_recurrent_operand(const InferContext& context, std::size_t input, const ir::Dims& expected);
 
-// Blocks of rows in W and R: 1, 3 or 4.
+// The number of blocks of rows in W and R: 1, 3 or 4.
 std::int64_t gates_of(const OpDef& op);
 
 }  // namespace tessera::ops

@@ -1,5 +1,5 @@
-// Recurrent layers through time: LSTM and GRU that keep what their gates were, and the gradients of RNN, GRU and LSTM
-// that are computed from it.
+// Training of recurrent layers: LSTM and GRU that also return the activations of their gates, and the gradients of RNN,
+// GRU and LSTM, which read those.
 #pragma once
 
 #include "ops/core/op.h"

@@ -1,4 +1,4 @@
-// ArgMax and ArgMin: where along an axis the largest or smallest element is.
+// ArgMax and ArgMin: the position of the largest or smallest element along an axis.
 #pragma once
 
 #include "ops/core/op.h"

@@ -1,5 +1,5 @@
-// Batch normalisation by the statistics of the batch, as a training step needs it: the forward operator gives the
-// statistics, the gradient operator takes them.
+// Batch normalisation by the statistics of the batch for training: the forward operator returns the statistics, the
+// gradient operator reads them.
 #pragma once
 
 #include "ops/core/op.h"

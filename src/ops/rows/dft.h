@@ -8,7 +8,7 @@ namespace tessera::ops {
 extern const OpDef dft;
 extern const OpDef stft;
 
-// DFT of one node. `length` is dft_length; below 0 when it is not known yet.
+// The parameters of a DFT node. `length` is dft_length; below 0 while unknown.
 struct DftRequest {
   std::int64_t axis = 0, length = -1;
   bool inverse = false, onesided = false;
@@ -18,7 +18,7 @@ DftRequest dft_request(const AttributeReader& reader, const ir::Dims& input, con
                        const Tensor* axis);
 ir::Dims dft_dims(const ir::Dims& input, const DftRequest& request);
 
-// Frames and lengths of an STFT of a signal [batch, samples] or [batch, samples, 1 or 2]; null: input not given.
+// The frames and lengths of an STFT of a signal [batch, samples] or [batch, samples, 1 or 2]; null: absent input.
 struct StftRequest {
   std::int64_t step = 1, frame_length = 0, frames = 0, bins = 0;
 };

@@ -1,5 +1,5 @@
-// Gradients of LayerNormalization and RMSNormalization, which find the statistics of each row once more while it is at
-// hand.
+// Gradients of LayerNormalization and RMSNormalization, which recompute the statistics of each row while it is in the
+// cache.
 #pragma once
 
 #include "ops/core/op.h"
@@ -16,8 +16,8 @@ extern const OpDef layer_normalization_gradient;
 //   dX = (g − x̂ mean(g x̂)) / sqrt(mean X² + epsilon).
 extern const OpDef rms_normalization_gradient;
 
-// Sets the gradients of a LayerNormalization or RMSNormalization by these operators. False, and nothing set, where the
-// scale or the bias has another shape than the rows, or the element types differ.
+// Sets the gradients of a LayerNormalization or RMSNormalization to these operators. Returns false and sets nothing if
+// the scale or the bias has another shape than the rows, or the element types differ.
 bool set_row_gradients(GradientContext& context);
 
 }  // namespace tessera::ops

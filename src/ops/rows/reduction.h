@@ -12,7 +12,7 @@ extern const OpDef reduce_l1, reduce_l2, reduce_log_sum, reduce_log_sum_exp, red
 // noop_with_empty_axes) none. Sorted; throws Error(invalid_model) on one outside the rank or repeated.
 std::vector<std::int64_t> reduction_axes(std::span<const std::int64_t> given, std::int64_t rank, bool noop_when_empty);
 
-// The shape that is left: each reduced axis becomes 1 or (without keepdims) goes.
+// The shape of the result: each reduced axis becomes 1 or (without keepdims) is removed.
 ir::Dims reduced_dims(const ir::Dims& dims, std::span<const std::int64_t> axes, bool keepdims);
 
 }  // namespace tessera::ops

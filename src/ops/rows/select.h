@@ -1,4 +1,4 @@
-// Compress, NonZero, Unique, TopK: choosing elements by their values.
+// Compress, NonZero, Unique, TopK: selection of elements by their values.
 #pragma once
 
 #include "ops/core/op.h"

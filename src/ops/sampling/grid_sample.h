@@ -1,4 +1,4 @@
-// GridSample and AffineGrid: reading an image at given places, and the places an affine map gives.
+// GridSample and AffineGrid: sampling an image at given positions, and the positions of an affine map.
 #pragma once
 
 #include "ops/core/op.h"

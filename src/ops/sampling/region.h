@@ -1,4 +1,4 @@
-// RoiAlign, MaxRoiPool, NonMaxSuppression: regions of interest in feature maps, and choosing among them.
+// RoiAlign, MaxRoiPool, NonMaxSuppression: pooling of regions of interest in feature maps, and selection among regions.
 #pragma once
 
 #include "ops/core/op.h"

@@ -12,7 +12,7 @@ std::vector<AttributeSpec> resize_attributes();
 enum class ResizeMode : std::uint8_t { nearest, linear, cubic };
 ResizeMode resize_mode(const AttributeReader& reader);
 
-// How one axis is resized.
+// The parameters of the resizing of one axis.
 struct ResizedAxis {
   std::int64_t size = 0;  // of the result
   double scale = 1;
@@ -39,7 +39,7 @@ struct ResizeTaps {
 };
 ResizeTaps resize_taps(const AttributeReader& reader, const ResizedAxis& axis, std::int64_t position,
                        std::int64_t input);
-// The position that attribute nearest_mode picks for a source position; it may lie outside the input.
+// The position that attribute nearest_mode selects for a source position; it may lie outside the input.
 std::int64_t resize_nearest_position(const AttributeReader& reader, double position);
 
 }  // namespace tessera::ops

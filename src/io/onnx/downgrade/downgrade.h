@@ -1,5 +1,5 @@
-// Rewrites a graph, whose operators have their newest forms, into forms that an older operator set version has: the
-// reverse of upgrade.h, for files that older programs load.
+// Rewrites a graph, whose operators have their newest forms, into forms of an older opset: the reverse of upgrade.h,
+// for files that older programs load.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which operator set version a node needs, when it is written.
+// Finds the opset that a node needs when it is written.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace tessera::io {
 
-// The lowest version of the operator's domain that has everything the node uses, as it stands: the operator, its
-// attributes, inputs, outputs and element types. Changes of meaning that leave all of these as they are (downgrade.h
-// knows them) are not looked at.
+// The lowest version of the operator's domain that has everything the node uses in its present form: the operator, its
+// attributes, inputs, outputs and element types. Changes of meaning that affect none of these are ignored here
+// (downgrade.h knows them).
 std::int64_t form_version(const ir::Graph& graph, const ir::Node& node);
 
-// The first version of the default domain that has the element type at all.
+// The first version of the default domain that has the element type.
 std::int64_t dtype_version(DType dtype);
 
 // The last version of the operator's domain that has the operator.

@@ -10,7 +10,7 @@
 
 namespace tessera::io {
 
-// One thing that versions of the operator's domain before `version` lack: exactly one of the fields below is set.
+// A feature that versions of the operator's domain before `version` lack: exactly one of the fields below is set.
 struct HistoryEntry {
   std::string_view op;  // as ir::Node::op
   std::int64_t version = 1;
@@ -22,10 +22,10 @@ struct HistoryEntry {
   std::uint32_t inputs = 0, outputs = 0;                   // bit i: formal input or output i takes
   ops::TypeSet types = {};                                 // these element types
   ir::ValueType::Kind kind = ir::ValueType::Kind::tensor;  // of tensors, or of tensors in this kind of value
-  bool gone = false;                                       // the reverse: from this version on it is no more
+  bool gone = false;                                       // the reverse: versions from this one on lack it
 };
 
-// The entries of an operator; none for operators that all versions have alike, and for those that ONNX does not know.
+// The entries of an operator; none for operators that are the same in all versions, and for those unknown to ONNX.
 std::span<const HistoryEntry> history_of(std::string_view op);
 
 }  // namespace tessera::io

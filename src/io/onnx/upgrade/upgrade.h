@@ -1,4 +1,4 @@
-// Rewrites a node of an older operator set version into the one form that Tessera knows, that of onnx 1.22.
+// Rewrites a node of an older opset into the one form that Tessera knows, that of onnx 1.22.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace tessera::io {
 // The newest versions that can be read, by domain; 0 for a domain without a known limit.
 std::int64_t newest_version(std::string_view domain);
 
-// The versions of the rules for the operator: forms before them are rewritten when read. `op` as ir::Node::op.
+// The versions that changed the operator: older forms are rewritten when read. `op` as ir::Node::op.
 std::vector<std::int64_t> changes_of(std::string_view op);
 
-// Whether some version of the operator is read as other operators or another form of it.
+// Whether some version of the operator is read as other operators or as another form of it.
 bool is_rewritten(std::string_view op);
 
 // The node that a rule upgrades. It is not in the graph yet, but its outputs exist. Nodes that the rule adds come
@@ -32,7 +32,7 @@ class Upgrade {
   bool has_input(std::size_t i) const { return i < node.formal_inputs() && node.inputs[i].valid(); }
   const ir::ValueType& type(std::size_t i) const { return graph_.graph.value(node.inputs[i]).type; }
   std::optional<std::int64_t> rank(std::size_t i) const;
-  // Throw Error(unsupported): the older form cannot be rewritten without knowing it.
+  // Throw Error(unsupported) while unknown: the older form cannot be rewritten without them.
   std::int64_t known_rank(std::size_t i) const;
   DType known_dtype(std::size_t i) const;
   // The value of input i if it is a constant, else null.
@@ -45,12 +45,12 @@ class Upgrade {
   // A scalar of the element type of input 0 (a float type; f32 while it is unknown).
   ir::ValueId real_like_input(float value);
 
-  // Puts the value at input `i`, with absent ones before it as needed.
+  // Sets input `i`, with absent inputs before it as needed.
   void set_input(std::size_t i, ir::ValueId value);
-  // Output `i` becomes op(output i of the node).
+  // Replaces output `i` by op(output i of the node).
   void convert_output(std::size_t i, std::string op, ir::Attributes attributes);
 
-  // Takes the attribute from the node. Error(invalid_model) when it is of another kind.
+  // Removes the attribute from the node and returns it. Throws Error(invalid_model) when it is of another kind.
   template <typename T>
   std::optional<T> take(std::string_view name);
   template <typename T>
@@ -63,7 +63,7 @@ class Upgrade {
     node.attributes.try_emplace(std::move(name), std::move(value));
   }
 
-  // To be added after the node.
+  // Nodes to be added after the node.
   std::vector<ir::Node> after;
 
  private:
@@ -72,7 +72,7 @@ class Upgrade {
 };
 
 // Applies every change of the operator between `version` and the newest one, oldest first. Throws Error(unsupported)
-// for an old form that has no equivalent, Error(invalid_model) for one that is broken.
+// for an old form without equivalent, Error(invalid_model) for an invalid one.
 void upgrade_node(Upgrade& upgrade, std::string_view domain);
 
 struct UpgradeRule {
