@@ -13,7 +13,7 @@ using ir::Dims;
 
 constexpr TypeSet kNumbers{DType::f32, DType::f64, DType::i32, DType::i64};
 
-// A list with one entry, or one for each of the last dimension.
+// Checks a list with one entry, or one per element of the last dimension.
 void check_per_feature(const InferContext& context, std::string_view name, std::size_t count) {
   const Dims* x = context.dims(0);
   const Dim features = x == nullptr || x->empty() ? Dim() : x->back();
@@ -92,7 +92,7 @@ void infer_category_mapper(InferContext& context) {
 
 using Results = std::optional<std::vector<ir::ValueId>>;
 
-// Where(x is the replaced value, imputed, x), for the types that need no wider one.
+// Where(x is the replaced value, imputed, x), for types that need no wider one for the comparison.
 Results decompose_imputer(GraphBuilder& builder, const AttributeReader& reader, std::span<const ir::ValueId> inputs) {
   const ir::ValueId x = inputs[0];
   const DType type = builder.dtype(x);
@@ -135,7 +135,7 @@ Results decompose_feature_vectorizer(GraphBuilder& builder, const AttributeReade
 
 }  // namespace
 
-// (x - offset) * scale, each feature with its own or all with one.
+// (x - offset) * scale, with one offset and scale per feature or one for all.
 const OpDef scaler{
     .name = "ai.onnx.ml::Scaler",
     .since = 1,
@@ -146,7 +146,8 @@ const OpDef scaler{
     .operations = operations_per_output<2>,
 };
 
-// Rows divided by their largest magnitude, the sum of their magnitudes, or their Euclidean norm; a row of zeros stays.
+// Rows divided by their largest magnitude, the sum of their magnitudes, or their Euclidean norm; a row of zeros is
+// unchanged.
 const OpDef normalizer{
     .name = "ai.onnx.ml::Normalizer",
     .since = 1,
@@ -171,7 +172,7 @@ const OpDef imputer{
     .decompose = decompose_imputer,
 };
 
-// A new last axis with a 1 at the category's place; all zeros for an unknown one, or an error with zeros = 0.
+// A new last axis with a 1 at the category's index; all zeros for an unknown category, or an error with zeros = 0.
 const OpDef one_hot_encoder{
     .name = "ai.onnx.ml::OneHotEncoder",
     .since = 1,
@@ -183,7 +184,7 @@ const OpDef one_hot_encoder{
     .infer = infer_one_hot_encoder,
 };
 
-// The inputs' columns side by side.
+// Concatenates the columns of the inputs.
 const OpDef feature_vectorizer{
     .name = "ai.onnx.ml::FeatureVectorizer",
     .since = 1,

@@ -28,7 +28,7 @@ void check_count(std::string_view name, std::size_t count, std::int64_t expected
           "attribute '{}' has {} entries, expected {}", name, count, expected);
 }
 
-// Number of labels; 0 without any.
+// The number of labels; 0 if there are none.
 std::size_t label_count(const AttributeReader& reader) {
   const std::size_t numbers = reader.integers_or_empty("classlabels_ints").size();
   const std::size_t texts =

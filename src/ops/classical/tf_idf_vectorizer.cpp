@@ -7,7 +7,7 @@ namespace {
 
 constexpr TypeSet kTypes{DType::i32, DType::i64, DType::string};
 
-// Items of the pool in n-grams of each length must come in whole n-grams, and each needs a column.
+// Checks that the pool consists of whole n-grams of each length, and that each n-gram has a column.
 void check_pool(const InferContext& context, std::int64_t items) {
   const std::vector<std::int64_t>& starts = context.integers("ngram_counts");
   const std::vector<std::int64_t>& columns = context.integers("ngram_indexes");

@@ -42,7 +42,7 @@ void check_index(std::string_view name, std::int64_t index, std::int64_t count) 
           "attribute '{}' has the entry {}, expected less than {}", name, index, count);
 }
 
-// Fails when a node can be reached along two paths or from itself: then it is no tree, and a walk might not end.
+// Throws when a node can be reached along two paths or from itself: then it is not a tree, and a walk might not end.
 void check_trees(const Forest& forest) {
   std::vector<bool> seen(forest.nodes.size(), false);
   std::vector<std::int64_t> open(forest.roots);
@@ -144,14 +144,14 @@ Comparison comparison_named(const std::string& name) {
   return static_cast<Comparison>(found - std::begin(names));
 }
 
-// The children of the nodes in the lists; `place` has each entry as a child.
+// Reads the children of the nodes in the lists; `place` has each entry's number as a child.
 void read_children(const AttributeReader& reader, const NodeOrder& nodes, const std::vector<std::int64_t>& place,
                    Forest& forest) {
   if (place.empty()) return;
   const std::vector<std::int64_t>&trees = reader.integers("nodes_treeids"), &ids = reader.integers("nodes_nodeids");
   const std::vector<std::int64_t>&yes = reader.integers("nodes_truenodeids"),
         &no = reader.integers("nodes_falsenodeids");
-  // Nodes of a tree mostly have the numbers 0, 1 …, so that a child is as many entries away as the numbers say.
+  // The nodes of most trees are numbered 0, 1 …, so that a child is about as many entries away as its number says.
   const auto child = [&](std::size_t i, std::int64_t id) {
     const NodeOrder::Key key{trees[i], id};
     const std::size_t at = nodes.find(key, i + static_cast<std::size_t>(id) - static_cast<std::size_t>(ids[i]));
@@ -166,7 +166,7 @@ void read_children(const AttributeReader& reader, const NodeOrder& nodes, const 
   }
 }
 
-// TreeEnsembleClassifier and TreeEnsembleRegressor: nodes and leaves in one list, found by (tree, node).
+// Reads TreeEnsembleClassifier and TreeEnsembleRegressor: nodes and leaves in one list, found by (tree, node).
 Forest read_tree_lists(const AttributeReader& reader, const std::string& vote, std::int64_t targets) {
   Forest forest;
   forest.targets = targets;
@@ -201,7 +201,7 @@ Forest read_tree_lists(const AttributeReader& reader, const std::string& vote, s
   for (const std::int64_t target : vote_targets) check_index(vote_ids, target, targets);
 
   const NodeOrder votes(vote_trees, vote_nodes), nodes(trees, ids);
-  std::vector<std::int64_t> place(count);  // of each entry, as a child
+  std::vector<std::int64_t> place(count);  // the number of each entry as a child
   std::size_t next_vote = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (modes[i] == "LEAF") {
@@ -348,7 +348,7 @@ const OpDef tree_ensemble{
     .infer = infer_regression,
 };
 
-// Version 5 of ai.onnx.ml gave both up for TreeEnsemble.
+// Version 5 of ai.onnx.ml replaced both by TreeEnsemble.
 const OpDef tree_ensemble_classifier{
     .name = "ai.onnx.ml::TreeEnsembleClassifier",
     .since = 3,

@@ -47,7 +47,7 @@ std::optional<std::vector<ir::ValueId>> decompose(GraphBuilder& builder, const A
   if (given(2)) operands.push_back(inputs[2]);
   Term y = Term(builder, builder.add("Conv", operands, {{"group", channels}})).of_shape(x);
   if (reader.text("activation") != "none") y = y.apply("Swish");
-  // The end of the axis; where nothing is carried, nothing.
+  // The end of the axis; empty where no positions are carried.
   const Term from = padded.size_of(2) - x.integers({carried});
   const Term state =
       padded.combine("Slice", {from, x.integers({std::numeric_limits<std::int64_t>::max()}), x.integers({2})});

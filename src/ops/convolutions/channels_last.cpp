@@ -15,7 +15,7 @@ namespace {
 
 using ir::ValueId;
 
-// Dimensions of input 0 with the channels first; nothing while its rank is unknown.
+// The dimensions of input 0 with the channels first; nothing while its rank is unknown.
 std::optional<ir::Dims> data_dims(const InferContext& context) {
   const ir::Dims* x = context.dims(0);
   if (x == nullptr) return std::nullopt;

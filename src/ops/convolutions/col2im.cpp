@@ -34,7 +34,7 @@ std::vector<std::int64_t> list_or(const AttributeReader& reader, std::string_vie
   if (values.empty()) values.assign(count, fallback);
   require(values.size() == count, ErrorKind::invalid_model, "attribute '{}' has {} entries, expected {}", name,
           values.size(), count);
-  // Small enough that no position computed from them overflows.
+  // Values must be small enough that positions computed from them do not overflow.
   for (std::int64_t value : values) {
     require(value >= fallback && value <= (std::int64_t{1} << 31), ErrorKind::invalid_model,
             "attribute '{}' has the entry {}", name, value);
@@ -42,7 +42,7 @@ std::vector<std::int64_t> list_or(const AttributeReader& reader, std::string_vie
   return values;
 }
 
-// The transpose copies blocks out of the image: a convolution of each channel with one kernel an element of the block.
+// The transpose copies blocks out of the image: a convolution of each channel with one kernel per element of the block.
 void col2im_gradient(GradientContext& c) {
   require(types::floats.contains(c.input(0).dtype()), ErrorKind::unsupported, "its elements are {}",
           name_of(c.input(0).dtype()));
@@ -90,8 +90,8 @@ Col2ImGeometry col2im_geometry(const AttributeReader& reader, const Shape& input
   return geometry;
 }
 
-// Where elements of blocks overlap they add; of bool, one that is true makes the pixel true. Strings do not add: they
-// are only moved.
+// Overlapping elements of blocks are added; for bool, one true element makes the pixel true. Strings cannot be added:
+// they are only moved.
 const OpDef col2im{
     .name = "Col2Im",
     .since = 18,

@@ -16,7 +16,7 @@ using ir::AttributeKind;
 using ir::ValueId;
 constexpr std::size_t kWindowNumbers = 9;  // strides, pads, dilations and group
 
-// As far as attributes tell: how many there are of each.
+// Checks the attributes: the number of entries of each.
 void check_attributes(const InferContext& context) {
   const std::size_t stages = context.texts("activations").size();
   context.check(stages > 0 && stages <= kMostConvStages, "has {} stages, expected 1 to {}", stages, kMostConvStages);
@@ -70,7 +70,7 @@ ir::Node node_of(const ConvStage& stage) {
   return node;
 }
 
-// Adds the convolutions to a graph that has the node's inputs as `values`; gives the last one's result.
+// Adds the convolutions to a graph that has the node's inputs as `values`; returns the last result.
 ValueId add_stages(GraphBuilder& builder, const std::vector<ConvStage>& stages, std::vector<ValueId> values) {
   for (const ConvStage& stage : stages) {
     ir::Node node = node_of(stage);
@@ -207,8 +207,8 @@ NodeView ConvStageViews::view(std::size_t i) const {
   return {part.node, channels_last_conv, part.inputs, std::span(&part.result, 1), part.constants};
 }
 
-// Stages of ops/convolutions/conv_chain.h, each Y = activation(Conv(X, W, B) + Z), one after the other. Without
-// precisions and output_dtypes none rounds.
+// The stages of ops/convolutions/conv_chain.h, each Y = activation(Conv(X, W, B) + Z), in sequence. Without precisions
+// and output_dtypes no stage rounds.
 const OpDef conv_chain{
     .name = "tessera::ConvChain",
     .product = several_products,

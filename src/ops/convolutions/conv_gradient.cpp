@@ -9,8 +9,9 @@
 namespace tessera::ops {
 namespace {
 
-// A wide signal [N, group * inputs, …] and one element a window of it [N, outputs, …], related by weights [outputs,
-// inputs, kernel…]: Conv goes from wide to windows, ConvTranspose back. Axes are those of the Conv.
+// Relates a signal [N, group * inputs, …] to one with one element per window [N, outputs, …] by weights [outputs,
+// inputs, kernel…]: Conv maps the first to the second, ConvTranspose the second to the first. Axes are those of the
+// Conv.
 struct Windows {
   Shape weights;
   std::vector<WindowAxis> axes;
@@ -34,14 +35,14 @@ struct Windows {
   }
 };
 
-// The first elements of each spatial axis, where there are more.
+// The first `sizes` elements of each spatial axis.
 Term trimmed(Term value, const std::vector<std::int64_t>& sizes) {
   std::vector<std::int64_t> starts(sizes.size(), 0), axes;
   for (std::size_t i = 0; i < sizes.size(); ++i) axes.push_back(static_cast<std::int64_t>(i) + 2);
   return value.combine("Slice", {value.integers(starts), value.integers(sizes), value.integers(axes)});
 }
 
-// output_padding makes up for positions that no window began at.
+// output_padding adds the positions at which no window begins.
 Term to_wide(Term windows, Term weights, const Windows& shape) {
   std::vector<std::int64_t> rest;
   for (const WindowAxis& axis : shape.axes)
@@ -65,7 +66,7 @@ void set_bias_gradient(GradientContext& c) {
   if (c.wants(2)) c.set(2, c.gradient().sum(axes_but(1, c.gradient().rank()), false));
 }
 
-// With any batch.
+// The shapes with any batch.
 std::pair<Shape, Shape> known_shapes(GradientContext& c) {
   const std::optional<Shape> w = c.builder().type(c.input(1).id()).shape();
   ir::Dims dims = c.input(0).dims();

@@ -12,11 +12,11 @@ namespace {
 ir::Dim output_dim(const InferContext& context, const WindowAttributes& attributes, std::size_t axis,
                    const ir::Dim& x) {
   if (attributes.kernel[axis] < 1) return {};
-  // An explicit output_shape is checked and read with any size of input.
+  // An explicit output_shape is the result for any size of the input; resolving it with one size checks it.
   const bool fixed = context.has_attribute("output_shape");
   if (x.is_known() || fixed)
     return resolve_transposed_axis(context, attributes, axis, x.is_known() ? x.value() : 1).output;
-  // Where one position becomes one and two become two, every size is kept.
+  // The output size grows linearly with the input size: if two sizes are preserved, all are.
   const auto output = [&](std::int64_t input) {
     return resolve_transposed_axis(context, attributes, axis, input).output;
   };

@@ -21,7 +21,7 @@ std::vector<AttributeSpec> attributes() {
   return specs;
 }
 
-// The spatial sizes follow when the pads are known: planning decomposes.
+// The spatial sizes are unknown until the pads are known; planning decomposes the node then.
 void infer(InferContext& context) {
   const Dims *x = context.dims(0), *w = context.dims(1);
   if (x == nullptr || w == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
@@ -39,7 +39,7 @@ void infer(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(y));
 }
 
-// Pads cut off the ends of what there is without them.
+// Computes the result without padding and crops its ends by the pads.
 std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
                                               std::span<const ValueId> inputs) {
   const Dims* x = builder.dims(inputs[0]);

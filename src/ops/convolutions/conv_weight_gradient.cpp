@@ -26,7 +26,7 @@ std::vector<AttributeSpec> attributes_with_rounding() {
   return specs;
 }
 
-// The type of the gradient: that of the operands, or of rounded ones float32 unless it is rounded as well.
+// The type of the gradient: that of the operands, or float32 for rounded operands unless the gradient is rounded too.
 DType result_type(const InferContext& context) {
   const bool rounds = context.has_attribute("precision");
   context.check(!rounds || context.text("precision") == "bf16", "precision is '{}', expected bf16",
@@ -39,7 +39,7 @@ DType result_type(const InferContext& context) {
   return DType::bf16;
 }
 
-// X and G with the channels first; [M, C / group, kernel…].
+// Sets the output's type, [M, C / group, kernel…], for X and G with the channels first.
 void set_weights(InferContext& context, const std::optional<ir::Dims>& x, const std::optional<ir::Dims>& g,
                  DType type) {
   const std::vector<std::int64_t>& kernel = context.integers("kernel_shape");
@@ -77,15 +77,15 @@ void infer(InferContext& context) {
               channels_are_last ? result_type(context) : context.dtype(0));
 }
 
-// Each weight meets each element of its output's gradient.
+// Each weight is multiplied with each element of its output's gradient.
 double operations(const NodeView& view) {
   const Shape& w = view.output(0).shape;
   if (w.empty() || w[0] == 0) return 0;
   return 2.0 * static_cast<double>(view.input(1).elements()) * static_cast<double>(view.output(0).elements() / w[0]);
 }
 
-// Each weight is the product of both signals at a distance: a convolution of one with the other, batch and channels
-// changing places, strides and dilations too.
+// Each weight is a correlation of both signals: a convolution of one with the other, in which batch and channels, and
+// strides and dilations, are exchanged.
 std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
                                               std::span<const ValueId> inputs) {
   const ir::Dims *x = builder.dims(inputs[0]), *g = builder.dims(inputs[1]);
@@ -114,7 +114,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   const Term product = signal.combine(
       "Conv", {windows.transpose(swapped)},
       {{"strides", given.dilations}, {"dilations", given.strides}, {"pads", given.pads}, {"group", group}});
-  // Positions behind the last window may add some beyond the kernel.
+  // If positions lie behind the last window, the result is longer than the kernel.
   const Term trimmed = product.combine("Slice", {wide.integers(starts), wide.integers(kernel), wide.integers(axes)});
   return std::vector{trimmed.transpose(swapped).id()};
 }

@@ -16,7 +16,7 @@ std::vector<AttributeSpec> attributes() {
   return specs;
 }
 
-// Offsets and mask: [N, offset_group * kernel elements * per_tap, output spatial...].
+// Checks offsets and mask: [N, offset_group * kernel elements * per_tap, output spatial...].
 void check_per_tap(const InferContext& context, std::size_t input, const ir::Dims& y, const ir::Dim& channels) {
   if (!context.has_input(input) || context.dims(input) == nullptr) return;
   const ir::Dims& dims = *context.dims(input);
@@ -43,7 +43,7 @@ void infer(InferContext& context) {
   check_per_tap(context, 4, y, taps);
 }
 
-// [N, C, spatial...] and offsets to [N, C * taps, windows]; gives also [N, 1, output spatial...].
+// Inferred from [N, C, spatial...] and offsets: result [N, C * taps, windows] and y [N, 1, output spatial...].
 struct Windows {
   ir::Dims result, y;
 };
@@ -60,7 +60,7 @@ std::optional<Windows> deformed_dims(const InferContext& context) {
                 text_of((*x)[1]), groups);
   Windows windows{{}, {(*x)[0], 1}};
   for (std::size_t i = 0; i < kernel.size(); ++i) windows.y.push_back(window_output_dim(window, i, (*x)[2 + i]));
-  // Offsets may know what the input does not.
+  // The offsets' dimensions may be known where the input's are not.
   for (std::size_t i = 2; context.dims(1) != nullptr && i < windows.y.size() && i < context.dims(1)->size(); ++i) {
     if (!windows.y[i].is_known() && (*context.dims(1))[i].is_known()) windows.y[i] = (*context.dims(1))[i];
   }

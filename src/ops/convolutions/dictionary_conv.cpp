@@ -16,7 +16,7 @@ using At = DictionaryConvInputs;
 using ir::Dims;
 using ir::ValueId;
 
-// The attributes of a convolution but "group": a dictionary is of all channels.
+// The attributes of a convolution except "group": a dictionary covers all channels.
 std::vector<AttributeSpec> window_attributes() {
   std::vector<AttributeSpec> specs = convolution_attributes();
   std::erase_if(specs, [](const AttributeSpec& spec) { return spec.name == "group"; });

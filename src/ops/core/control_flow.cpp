@@ -48,8 +48,8 @@ void infer_if(InferContext& context) {
     const std::string_view branch = known->data<bool>()[0] ? "then_branch" : "else_branch";
     return set_outputs(context, context.infer_subgraph(branch, {}), branch);
   }
-  // Exporters write branches for each case of a shape ("2-D grid, 3-D grid"), and with the shape known only one of them
-  // makes sense. A branch that cannot run is an error when it is taken, and only then.
+  // Exporters write branches for each case of a shape ("2-D grid, 3-D grid"), and with a known shape only one of them
+  // is valid. A branch that cannot run is an error only when it is taken.
   std::string fault;
   std::optional<std::vector<ir::ValueType>> types = infer_possible_branch(context, "then_branch", fault);
   const std::optional<std::vector<ir::ValueType>> others = infer_possible_branch(context, "else_branch", fault);
@@ -68,9 +68,9 @@ ir::ValueType without_shape(const ir::ValueType& type) {
   return result;
 }
 
-// Types of what a body's iterations carry on, joined until another iteration changes nothing. `carried` are the initial
-// types; the body takes `before`, carried, `after` and returns `skip` values, the carried ones and others. Returns all
-// that the body returns, given the final `carried`.
+// The types of the values that a body carries, joined until another iteration changes nothing. `carried` are the
+// initial types; the body takes `before`, the carried values and `after`, and returns `skip` values, the carried ones
+// and others. Returns the types of all that the body returns, given the final `carried`.
 std::vector<ir::ValueType> join_iterations(const InferContext& context, const std::vector<ir::ValueType>& before,
                                            std::vector<ir::ValueType>& carried, const std::vector<ir::ValueType>& after,
                                            std::size_t skip) {
@@ -264,8 +264,8 @@ const OpDef scan{
     .infer = infer_scan,
 };
 
-// Runs the body for every element of the first sequence; other sequences are walked along, tensors are passed as they
-// are.
+// Runs the body for every element of the first sequence; other sequences are iterated alongside, tensors are passed
+// whole.
 const OpDef sequence_map{
     .name = "SequenceMap",
     .since = 17,

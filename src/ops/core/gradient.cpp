@@ -85,7 +85,8 @@ Term Term::sum_to(Term target) const {
     const Term summed = sum(axes, true);
     return added == 0 ? summed.of_shape(target) : summed.reshape_like(target);
   }
-  // Which axes were broadcast shows when the shapes are known: those where the target has 1. Folded away in each plan.
+  // The axes that were broadcast are those where the target has size 1, which is known with the shapes. Folded in each
+  // plan.
   const Term padded =
       added == 0 ? target.shape() : join({integers(std::vector<std::int64_t>(added, 1)), target.shape()});
   const Term broadcast = padded.equals(integers(std::vector<std::int64_t>(from.size(), 1)))
@@ -163,8 +164,8 @@ void infer_gradient(InferContext& context) {
 }  // namespace
 
 // The gradients of the sum of y's elements with respect to the tensors xs, where xs and zs have the values of the
-// inputs. y, xs and zs are names of tensors of the graph around; xs and zs are taken as independent of one another. No
-// device runs it: the pass `differentiate` replaces it by the graph that computes it.
+// inputs. y, xs and zs are names of tensors of the surrounding graph; xs and zs are treated as independent of one
+// another. No device runs it: the pass `differentiate` replaces it by the nodes that compute it.
 const OpDef gradient{
     .name = "ai.onnx.preview.training::Gradient",
     .since = 1,

@@ -26,7 +26,7 @@ void check_arity(const ir::Node& node, const OpDef& op) {
         op.inputs[i].option == Parameter::Option::optional || (op.inputs[i].option == variadic && i > 0 && i >= given);
     require(present || may_be_absent, ErrorKind::invalid_model, "input '{}' is missing", op.inputs[i].name);
   }
-  // A list of operands has no gaps: only a parameter of its own can be left out.
+  // A variadic list of operands has no gaps: only optional parameters can be left out.
   for (std::size_t i = op.inputs.size(); open_ended && i < given; ++i) {
     require(node.inputs[i].valid(), ErrorKind::invalid_model, "input {} ('{}') is missing", i, op.inputs.back().name);
   }
@@ -84,13 +84,13 @@ bool says_nothing(const ir::ValueType& type) {
   return type.is_tensor() && type.dtype == DType::undefined;
 }
 
-// An optional may be declared as what it holds, and the other way round.
+// An optional may be declared as its element type, and the other way round.
 bool of_one_kind(const ir::ValueType& a, const ir::ValueType& b) {
   using Kind = ir::ValueType::Kind;
   return a.kind == b.kind || a.kind == Kind::optional || b.kind == Kind::optional;
 }
 
-// Merges what is known of a value with what inference found.
+// Merges the declared type of a value with the inferred one.
 ir::ValueType refine(const ir::ValueType& declared, ir::ValueType found) {
   require(says_nothing(declared) || says_nothing(found) || of_one_kind(declared, found), ErrorKind::invalid_model,
           "declared as {}, but computes {}", text_of(declared), text_of(found));
@@ -159,7 +159,7 @@ void infer_graph(ir::Graph& graph) {
 
 namespace {
 
-// Nodes that the loops around the present inference may still infer; nothing outside of loops.
+// The number of nodes that loops may still infer within the current grant; nothing outside of loops.
 thread_local std::optional<std::int64_t> loop_inferences_left;
 
 std::int64_t nodes_at_any_depth(const ir::Graph& graph) {
@@ -173,7 +173,7 @@ std::int64_t nodes_at_any_depth(const ir::Graph& graph) {
 }  // namespace
 
 LoopInferenceScope::LoopInferenceScope(const ir::Graph& body) : outermost_(!loop_inferences_left) {
-  // Enough for three loops in each other that all take two rounds.
+  // Enough for three nested loops that all take two rounds.
   if (outermost_) loop_inferences_left = 8 * nodes_at_any_depth(body) + 1000;
 }
 
@@ -187,7 +187,8 @@ bool LoopInferenceScope::exhausted() const {
 
 namespace {
 
-// The type of a subgraph's input, given its own and that of what flows in, whose shape counts.
+// The type of a subgraph's input, given its declared type and that of the value passed in, whose shape takes
+// precedence.
 ir::ValueType passed(const ir::ValueType& own, const ir::ValueType& given) {
   if (!own.is_tensor() || !given.is_tensor() || own.dtype == DType::undefined) return refine(own, given);
   return refine(ir::ValueType::tensor(own.dtype), given);

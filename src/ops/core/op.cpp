@@ -161,7 +161,7 @@ void infer_same_as_input(InferContext& context) {
 ir::Dims broadcast_dims(const InferContext& context, const ir::Dims& a, const ir::Dims& b) {
   ir::Dims result(std::max(a.size(), b.size()));
   for (std::size_t i = 0; i < result.size(); ++i) {
-    // Walk from the innermost dimension; a missing one counts as 1.
+    // Visits dimensions from the innermost one; a missing dimension counts as 1.
     const ir::Dim left = i < a.size() ? a[a.size() - 1 - i] : ir::Dim(1);
     const ir::Dim right = i < b.size() ? b[b.size() - 1 - i] : ir::Dim(1);
     ir::Dim& out = result[result.size() - 1 - i];

@@ -42,7 +42,7 @@ void cast_gradient(GradientContext& c) {
   c.set(0, c.gradient().cast(c.input(0).dtype()));
 }
 
-// The types alone of the second operand are used.
+// Only the element type of the second operand is used.
 double cast_like_bytes_read(const NodeView& view) {
   return static_cast<double>(view.input(0).bytes());
 }

@@ -48,7 +48,7 @@ void infer_bit_shift(InferContext& context) {
   infer_broadcast(context);
 }
 
-// The slope broadcasts to x, and x to nothing.
+// The slope broadcasts to x, whose shape the result has.
 void infer_p_relu(InferContext& context) {
   const ir::Dims *x = context.dims(0), *slope = context.dims(1);
   if (x != nullptr && slope != nullptr) {
@@ -89,7 +89,7 @@ void div_gradient(GradientContext& c) {
   if (c.wants(1)) c.set(1, -quotient * c.output());
 }
 
-// Operands that are equally extreme share the gradient.
+// Equal extreme operands share the gradient.
 void extreme_gradient(GradientContext& c) {
   std::vector<Term> taken;
   for (std::size_t i = 0; i < c.input_count(); ++i)

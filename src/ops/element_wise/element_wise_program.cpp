@@ -54,7 +54,7 @@ constexpr ElementWiseForm kForms[] = {
     {"ToReal", Kind::widen, 1},
 };
 
-// With the activations that an operator computes.
+// The forms above and those of the activations that an operator computes.
 std::vector<ElementWiseForm> all_forms() {
   std::vector<ElementWiseForm> forms(std::begin(kForms), std::end(kForms));
   for (const ActivationForm& form : activation_forms()) {
@@ -68,7 +68,7 @@ bool is_byte(DType type) {
   return type == DType::u8 || type == DType::i8;
 }
 
-// As far as attributes tell: forms, parameters and earlier operands.
+// Checks what attributes tell: forms, parameters and earlier operands.
 void check_attributes(const InferContext& context) {
   const std::vector<std::string>& names = context.texts("steps");
   context.check(!names.empty() && names.size() <= kMostElementWiseSteps, "has {} steps, expected 1 to {}", names.size(),
@@ -184,7 +184,7 @@ std::optional<ElementWiseStep> conversion_step(const ir::Graph& graph, const ir:
                          {*scale, *zero}};
 }
 
-// Dequantised operands, their sum, quantised again.
+// Steps that dequantise the operands, add them and quantise the sum.
 std::vector<ElementWiseStep> sum_steps(const ir::Graph& graph, const ir::Node& node) {
   const DType type = graph.value(node.outputs[0]).type.dtype;
   const auto conversion = [&](std::string_view name, std::size_t scale_input,
@@ -300,7 +300,7 @@ ir::Attributes element_wise_attributes(const std::vector<ElementWiseStep>& steps
   std::vector<std::string> names;
   std::vector<std::int64_t> operands;
   std::vector<float> parameters;
-  // Two for each as long as none takes three.
+  // Two operands per step unless a step takes three.
   const std::ptrdiff_t each =
       std::ranges::any_of(steps, [](const ElementWiseStep& step) { return step.operand_count() > 2; }) ? 3 : 2;
   for (const ElementWiseStep& step : steps) {

@@ -13,7 +13,7 @@ namespace {
 constexpr TypeSet kFloatsAndEightBit =
     types::floats | TypeSet{DType::f8e4m3fn, DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz};
 
-// A test of each element.
+// Infers an element-wise test: bool, with the shape of the input.
 void infer_predicate(InferContext& context) {
   ir::ValueType type = context.input(0);
   type.dtype = DType::boolean;
@@ -48,7 +48,7 @@ Term square(Term x) {
   return x * x;
 }
 
-// Nothing flows back where a bound was taken; what reached the bound flows to it.
+// Elements at a bound have a zero gradient; the gradient of a bound is the sum over the elements at it.
 void clip_gradient(GradientContext& c) {
   Term flowing = c.gradient();
   const Term zero = flowing.number(0), x = c.input(0);

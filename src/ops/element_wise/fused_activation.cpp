@@ -11,7 +11,7 @@
 namespace tessera::ops {
 namespace {
 
-// A bound of Clip: the number, or `otherwise` where it is absent; nothing when it is not known.
+// A bound of Clip, or `otherwise` where it is absent; nothing when it is not known.
 std::optional<float> bound(const ir::Graph& graph, const ir::Node& clip, std::size_t input, float otherwise) {
   if (clip.inputs.size() <= input || !clip.inputs[input].valid()) return otherwise;
   const Tensor* constant = graph.constant(clip.inputs[input]);

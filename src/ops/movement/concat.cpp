@@ -73,7 +73,7 @@ void concat_gradient(GradientContext& c) {
 
 void split_gradient(GradientContext& c) {
   const std::int64_t axis = normalise_axis(c.integer("axis"), c.input(0).rank());
-  // The parts again, for the shapes of those that nobody took.
+  // Splits again to get the shapes of parts that the node does not return.
   std::vector<ir::ValueId> parts(c.node().outputs);
   if (std::any_of(parts.begin(), parts.end(), [](ir::ValueId part) { return !part.valid(); }))
     parts = c.builder().add_multi("Split", c.node().inputs, parts.size(), c.node().attributes);

@@ -10,7 +10,8 @@
 namespace tessera::ops {
 namespace {
 
-// A request that is not known: dimensions in front of it stay, and so do those above 1, which only match themselves.
+// The result for an unknown request: dimensions in front of it stay, and so do those above 1, which only match
+// themselves.
 ir::Dims expand_dims_unknown(const ir::Dims& input, std::int64_t request_rank) {
   const std::int64_t rank = static_cast<std::int64_t>(input.size());
   ir::Dims result = unknown_dims(std::max(rank, request_rank));
@@ -47,7 +48,7 @@ void infer_tile(InferContext& context) {
   }
 }
 
-// As [repeats, dimension] of each axis, summed over the repeats.
+// Views each axis as [repeats, dimension] and sums over the repeats.
 void tile_gradient(GradientContext& c) {
   const std::int64_t rank = c.input(0).rank();
   const Term pairs =

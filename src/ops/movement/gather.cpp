@@ -50,7 +50,7 @@ void infer_gather_nd(InferContext& context) {
   context.set_output(0, context.dtype(0), gather_nd_dims(*data, *indices, context.integer("batch_dims")));
 }
 
-// The indices, and of the data only what is taken.
+// The bytes of the indices and of the gathered elements only.
 double bytes_read(const NodeView& view) {
   return static_cast<double>(view.output(0).bytes()) + static_cast<double>(view.input(1).bytes());
 }
@@ -68,11 +68,11 @@ void gather_elements_gradient(GradientContext& c) {
 }
 
 void gather_nd_gradient(GradientContext& c) {
-  // Indices without batch axes: each begins with its place in the batch.
+  // Converts to indices without batch axes: each one begins with its position in the batch.
   Term indices = c.input(1);
   const std::int64_t rank = indices.rank();
   const Term zero(c.builder(), c.builder().scalar(0, DType::i64)), one(c.builder(), c.builder().scalar(1, DType::i64));
-  std::vector<Term> outer;  // of the indices but their last axis
+  std::vector<Term> outer;  // the dimensions of the indices except the last one
   for (std::int64_t i = 0; i + 1 < rank; ++i) outer.push_back(indices.size_of(i));
   outer.push_back(indices.integers({1}));
   for (std::int64_t axis = c.integer("batch_dims"); axis-- > 0;) {

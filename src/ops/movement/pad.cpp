@@ -41,8 +41,8 @@ void infer_center_crop_pad(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(result));
 }
 
-// The modes that repeat elements: an axis after the other, copies add up where they came from. Which element each
-// position repeats is known from padding the positions themselves.
+// The gradient of modes that repeat elements: axis by axis, gradients of copies are added to that of their source.
+// Padding the positions themselves gives the source of each position.
 void repeated_pad_gradient(GradientContext& c) {
   const Term x = c.input(0);
   std::optional<std::vector<std::int64_t>> axes;

@@ -20,7 +20,7 @@ void infer(InferContext& context) {
   context.set_output(0, context.input(0));
 }
 
-// It is its own inverse.
+// ReverseSequence is its own inverse.
 void reverse_gradient(GradientContext& c) {
   c.set(0, c.gradient().combine("ReverseSequence", {c.input(1)}, c.node().attributes));
 }

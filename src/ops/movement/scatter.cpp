@@ -80,12 +80,12 @@ void infer_tensor_scatter(InferContext& context) {
                 text_of((*cache)[0]));
 }
 
-// Each update meets the old value once; without a reduction nothing is computed.
+// Each update is combined with one old element; without a reduction nothing is computed.
 double operations(const NodeView& view) {
   return scatter_reduction(view) == ScatterReduction::none ? 0 : static_cast<double>(view.input(2).elements());
 }
 
-// Updates take the gradient of their places; data keeps it, but where it was replaced.
+// Updates get the gradient at their positions; data get the gradient except where they were replaced.
 void scatter_gradient(GradientContext& c, const std::string& scatter, const std::string& gather,
                       const ir::Attributes& axis) {
   const ScatterReduction reduction = scatter_reduction(c);
@@ -97,7 +97,7 @@ void scatter_gradient(GradientContext& c, const std::string& scatter, const std:
   if (c.wants(2)) c.set(2, g.combine(gather, {c.input(1)}, axis).of_shape(c.input(2)));
 }
 
-// The positions that were written take nothing from the past, and give their gradients to the update.
+// Positions that were written have a zero gradient for the past; their gradients are those of the update.
 void tensor_scatter_gradient(GradientContext& c) {
   const Term g = c.gradient(), update = c.input(1);
   if (c.wants(0)) {

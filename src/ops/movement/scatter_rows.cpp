@@ -6,7 +6,8 @@
 namespace tessera::ops {
 namespace {
 
-// The axis in the result, whose rank is that of the rows without the axes of the indices, and one instead.
+// The axis of the positions in the result, whose rank is that of the rows with one axis in place of those of the
+// indices.
 std::int64_t axis_of(const AttributeReader& reader, std::size_t rows_rank, std::size_t index_rank) {
   require(rows_rank >= index_rank, ErrorKind::invalid_model, "rows have {} axes and their indices {}", rows_rank,
           index_rank);

@@ -10,7 +10,7 @@
 namespace tessera::ops {
 namespace {
 
-// An end that means "to the end" of any dimension there may be.
+// An end that stands for the end of an axis of any size.
 constexpr std::int64_t kUnbounded = std::numeric_limits<std::int32_t>::max();
 
 // Whether the slice takes all of axis i, whatever its size.
@@ -39,7 +39,7 @@ void infer(InferContext& context) {
   if (known(1) && known(2) && known(3) && known(4)) return infer_known(context, *input);
   ir::Dims result(input->size());
   if (context.has_input(3) && known(3)) {
-    // Only the named axes change.
+    // Only the stated axes change.
     result = *input;
     for (std::int64_t axis : normalise_axes(*context.constant_integers(3), static_cast<std::int64_t>(input->size())))
       result[axis] = ir::Dim();
@@ -47,12 +47,12 @@ void infer(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(result));
 }
 
-// The box alone, not the whole input.
+// The bytes of the sliced box, not of the whole input.
 double bytes_read(const NodeView& view) {
   return static_cast<double>(view.output(0).bytes());
 }
 
-// Back to where it was taken from, an axis at a time: the same slice of 0 … n - 1 says where that is.
+// Scatters the gradient axis by axis: the same slice of 0 … n - 1 gives the positions.
 void slice_gradient(GradientContext& c) {
   const Term x = c.input(0), starts = c.input(1).cast(DType::i64);
   std::vector<std::int64_t> axes;

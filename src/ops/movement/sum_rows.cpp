@@ -22,10 +22,10 @@ void infer(InferContext& context) {
 
 }  // namespace
 
-// Takes rows [indices…, row…], indices that may count from the end, and the number of rows of the table. Gives sums
-// [count, row…] and places [count], where count is the number of indices. The places that the indices name come once
-// each, in rising order, each with the sum of its rows in the order of the indices; behind them stand the place `size`
-// and zeros.
+// Takes rows [indices…, row…], indices that may count from the end, and the number of rows of the table. Returns sums
+// [count, row…] and places [count], where count is the number of indices. Each place among the indices occurs once, in
+// ascending order, with the sum of its rows in the order of the indices; the remaining entries are the place `size` and
+// zeros.
 const OpDef sum_rows{
     .name = "tessera::SumRows",
     .since = 1,

@@ -34,7 +34,7 @@ void infer_pooling(InferContext& context) {
   context.set_output(1, DType::i64, *dims);
 }
 
-// The size that pooling with the same attributes would have shrunk to X's, or the one asked for.
+// Infers the size that pooling with the same attributes would have reduced to X's, or output_shape if given.
 void infer_max_unpool(InferContext& context) {
   const ir::Dims* x = context.dims(0);
   const ir::Dims* indices = context.dims(1);
@@ -67,7 +67,7 @@ void global_average_gradient(GradientContext& c) {
   c.set(0, (c.gradient() * (c.output().count() / c.input(0).count())).expand_like(c.input(0)));
 }
 
-// Positions that are equally large share the gradient.
+// Equal largest elements share the gradient.
 void global_max_gradient(GradientContext& c) {
   std::vector<std::int64_t> axes;
   for (std::int64_t i = 2; i < c.input(0).rank(); ++i) axes.push_back(i);
@@ -121,7 +121,7 @@ void infer_global_pooling(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(y));
 }
 
-// Mean over the window's elements; padding counts as zeros with count_include_pad and is left out without.
+// The mean over the window's elements; padding counts as zeros with count_include_pad and is left out otherwise.
 const OpDef average_pool{
     .name = "AveragePool",
     .since = 22,

@@ -54,7 +54,7 @@ const OpDef det_gradient{
         [](const NodeView& view) {
           const Shape& shape = view.input(0).shape;
           const double n = shape.empty() ? 0 : static_cast<double>(shape.back());
-          return operations(view) * n * n;  // a determinant an element
+          return operations(view) * n * n;  // one determinant per element
         },
 };
 

@@ -53,7 +53,7 @@ void infer(InferContext& context) {
     context.set_output(0, context.dtype(0), ir::to_dims(einsum_output_shape(equation, einsum_sizes(equation, shapes))));
     return;
   }
-  // Symbolic: a letter takes the dimension of its first known use; an ellipsis leaves the rank open.
+  // Infers symbolic dimensions: a letter takes the dimension of its first known use; an ellipsis leaves the rank open.
   if (equation.output.find('.') != std::string::npos) return context.set_output_unknown_rank(0, context.dtype(0));
   ir::Dims dims(equation.output.size());
   for (std::size_t i = 0; i < context.input_count(); ++i) {
@@ -104,9 +104,10 @@ Term identity_matrix(Term x, std::int64_t axis, GraphBuilder& builder) {
   return positions.unsqueeze({1}).equals(positions).cast(x.dtype());
 }
 
-// With respect to one operand: the gradient of the output and the other operands, summed over all indices that the
-// operand lacks. An index that stands twice in the operand gets another letter for its second place, and an identity
-// matrix holds both equal. An index that is in no other term was summed, so that the gradient is the same along it.
+// The gradient with respect to one operand: the product of the output's gradient and the other operands, summed over
+// all indices that the operand lacks. If an index occurs twice in the operand, its second occurrence gets another
+// letter, and an identity matrix keeps the two equal. An index that occurs in no other term was summed, so the gradient
+// is constant along it.
 Term einsum_gradient_of(GradientContext& c, const EinsumEquation& equation, std::size_t operand) {
   const Term x = c.input(operand);
   const std::string& term = equation.inputs[operand];

@@ -13,7 +13,7 @@ void infer(InferContext& context) {
   infer_same_as_input(context);
 }
 
-// 2 n³ a matrix.
+// 2 n³ operations per matrix.
 double operations(const NodeView& view) {
   const Shape& shape = view.input(0).shape;
   return 2.0 * static_cast<double>(view.input(0).elements()) * static_cast<double>(shape.empty() ? 0 : shape.back());

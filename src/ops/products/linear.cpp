@@ -73,7 +73,7 @@ std::optional<ir::Dims> linear_dims(const InferContext& context, std::int64_t ax
   return y;
 }
 
-// The weights have an input for every output.
+// Every output is a sum over all inputs.
 double linear_operations(const NodeView& view) {
   const std::int64_t outputs = view.output(0).shape.back();
   return outputs == 0 ? 0

@@ -106,7 +106,7 @@ Term transposed(Term matrix) {
   return matrix.transpose(std::move(permutation));
 }
 
-// A'ᵀ of g with a 2-D B: all rows in one product, instead of a product a batch that is summed.
+// A'ᵀ g for a 2-D B: one product of all rows, instead of one product per batch and a sum.
 Term weight_gradient(Term a, Term g) {
   const auto rows = [](Term term) { return term.apply("Flatten", {{"axis", std::int64_t{-1}}}); };
   return transposed(rows(a)).combine("MatMul", {rows(g)});

@@ -17,13 +17,13 @@ constexpr TypeSet kSmallFloats{DType::f8e4m3fn, DType::f8e4m3fnuz, DType::f8e5m2
 constexpr TypeSet kNumbers = TypeSet{DType::i4, DType::u4, DType::u8} | kSmallFloats;
 constexpr TypeSet kReal{DType::f32, DType::f16, DType::bf16};
 
-// Numbers in a byte of the table: u8 may hold several, along the last axis.
+// The number of elements in a byte of the table: u8 may hold several, along the last axis.
 std::int64_t packing(const AttributeReader& reader, DType table) {
   return table == DType::u8 ? 8 / reader.integer("bits") : 1;
 }
 
-// A dimension of the scales over a dimension of the table. Scales of small floats may be 1 on an axis that has no
-// blocks.
+// Whether a dimension of the scales fits a dimension of the table. Scales of small floats may be 1 along an axis
+// without blocks.
 bool scale_fits(const ir::Dim& scale, const ir::Dim& size, std::int64_t block, bool blocked, bool may_broadcast) {
   if (!blocked) return scale.may_equal(size) || (may_broadcast && scale.may_equal(1));
   return !size.is_known() || scale.may_equal(block == 0 ? 1 : base::ceil_divide(size.value(), block));
@@ -83,7 +83,7 @@ double bytes_read(const NodeView& view) {
 
 // --- decomposition ---
 
-// All shapes are known: planning decomposes, or the run itself where shapes depend on data.
+// Decomposes a node whose shapes are all known: at planning, or in the run where shapes depend on data.
 class Gathering {
  public:
   Gathering(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs)
@@ -117,7 +117,7 @@ class Gathering {
   ValueId number(std::int64_t value) { return builder_.scalar(static_cast<double>(value), DType::i64); }
   ValueId gather(ValueId data, ValueId at) { return builder_.add("Gather", {data, at}, {{"axis", axis_}}); }
   bool same_axis() const { return axis_ == quantised_axis_; }
-  // Where the quantised axis is after gathering.
+  // The position of the quantised axis after gathering.
   std::int64_t block_axis() const {
     return quantised_axis_ < axis_ ? quantised_axis_ : quantised_axis_ + index_rank_ - 1;
   }
@@ -142,7 +142,7 @@ class Gathering {
     return builder_.add("DequantizeLinear", std::move(operands), {{"axis", block_axis()}, {"block_size", block}});
   }
 
-  // One a scale, not packed.
+  // One zero point per scale, unpacked.
   ValueId zero_points(std::int64_t bits) {
     const ValueId numbers = *unpack_bits_to_bytes(builder_, inputs_[3], bits);
     const std::int64_t wanted = shape(inputs_[2]).back();
@@ -151,8 +151,8 @@ class Gathering {
                         {numbers, builder_.integers({0}), builder_.integers({wanted}), builder_.integers({-1})});
   }
 
-  // Scales or zero points of the gathered numbers: one a block of the quantised axis, or one a number when that axis is
-  // gathered.
+  // Scales or zero points for each gathered element: one per block of the quantised axis, or one per element when that
+  // axis is gathered.
   ValueId by_number(ValueId values, Shape numbers) {
     const std::int64_t block = reader_.integer("block_size");
     ValueId at = at_;

@@ -33,7 +33,7 @@ struct Sizes {
   std::int64_t zero_bytes() const { return base::ceil_divide(base::checked_multiply(blocks, bits), 8); }
 };
 
-// The input has this shape, or lies flat.
+// Checks that the input has this shape, or its elements in one dimension.
 void check_shape(const InferContext& context, std::size_t i, const Shape& shape) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
   const ir::Dims& dims = *context.dims(i);
@@ -81,8 +81,8 @@ double operations(const NodeView& view) {
 
 // --- decomposition ---
 
-// The weights [N, K] as real numbers, in steps that keep constants small for as long as they can: the quantised numbers
-// stay bytes.
+// The weights [N, K] as real numbers, computed in steps that keep constants small as long as possible: the quantised
+// numbers stay bytes.
 class Weights {
  public:
   Weights(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs)

@@ -33,7 +33,7 @@ void check_single(const InferContext& context, std::size_t i) {
   context.check(single, "input {} has shape {}, expected a scalar", i, to_string(dims));
 }
 
-// Scale and zero point of the tensor at `i` of the inputs, or of the result: they come right after it.
+// Checks that inputs `scale` and `scale` + 1, the scale and zero point of a tensor, are scalars.
 void check_quantisation(const InferContext& context, std::size_t scale) {
   check_single(context, scale);
   check_single(context, scale + 1);
@@ -145,7 +145,8 @@ std::optional<Values> decompose_binary(GraphBuilder& builder, const AttributeRea
   return quantise(builder, builder.add(op, {a, b}), inputs, 6, builder.dtype(inputs[0]));
 }
 
-// One tensor in, one out: `real` computes on real numbers, or gives nothing while the shape does not say enough.
+// An operator with one tensor as input and output: computes on real numbers, or returns nothing while the shape is not
+// known well enough.
 using Real = std::optional<ValueId> (*)(GraphBuilder&, const AttributeReader&, ValueId x);
 template <Real real>
 std::optional<Values> decompose_unary(GraphBuilder& builder, const AttributeReader& reader, Inputs inputs) {
@@ -161,7 +162,7 @@ std::optional<ValueId> real_leaky_relu(GraphBuilder& builder, const AttributeRea
   return builder.add("LeakyRelu", {x}, {{"alpha", reader.real("alpha")}});
 }
 
-// Before operator set 13, the axes from `axis` on count as one.
+// Before opset 13, the axes from `axis` on count as one.
 std::optional<ValueId> real_softmax(GraphBuilder& builder, const AttributeReader& reader, ValueId x) {
   const std::int64_t axis = reader.integer("axis");
   if (reader.integer("opset") >= 13) return builder.add("Softmax", {x}, {{"axis", axis}});

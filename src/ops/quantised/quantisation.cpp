@@ -12,7 +12,7 @@ constexpr TypeSet narrow = types::small_integers | types::small_floats.without({
                            TypeSet{DType::i8, DType::u8, DType::i16, DType::u16};
 constexpr TypeSet real_types{DType::f32, DType::f16, DType::bf16};
 
-// Both operands known: the layout must exist.
+// Checks that the layout is valid, if both shapes are known.
 void check_layout(InferContext& context) {
   const auto shape = context.input(0).shape(), scale = context.input(1).shape();
   if (shape && scale) quantisation_layout(*shape, *scale, context.integer("axis"), context.integer("block_size"));
@@ -55,7 +55,7 @@ void infer_dynamic_quantize(InferContext& context) {
   context.set_output(2, DType::u8, {});
 }
 
-// Input 1, the scale, as it broadcasts to x.
+// Input 1, the scale, in a shape that broadcasts to x.
 Term broadcast_scale(GradientContext& c) {
   require(c.integer("block_size") == 0, ErrorKind::unsupported, "its scale is blocked");
   const Term x = c.input(0), scale = c.input(1);
@@ -63,7 +63,7 @@ Term broadcast_scale(GradientContext& c) {
   return scale.unsqueeze(axes_but(normalise_axis(c.integer("axis"), x.rank()), x.rank()));
 }
 
-// The zero point as a number of the type, as it broadcasts to x; 0 where there is none.
+// The zero point as a number of the type, in a shape that broadcasts to x; 0 if there is none.
 Term broadcast_zero_point(GradientContext& c, Term like) {
   if (!c.has_input(2)) return like.number(0);
   const Term zero = c.input(2).cast(like.dtype()), x = c.input(0);

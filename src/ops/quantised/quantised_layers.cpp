@@ -24,7 +24,7 @@ void check_vector(const InferContext& context, std::size_t i, const char* what, 
                 "{} has shape {}, expected a scalar or [{}]", what, text_of(*dims), text_of(outputs));
 }
 
-// The operands beside data and weights, and the result's element type.
+// Checks the operands besides data and weights; returns the result's element type.
 DType check_operands(const InferContext& context, const ir::Dim& outputs) {
   check_activation(context);
   check_vector(context, At::data_scale, "the scale of 'X'", 1);
@@ -85,8 +85,8 @@ ValueId dequantised(GraphBuilder& builder, ValueId x, ValueId scale, ValueId zer
                      axis ? ir::Attributes{{"axis", *axis}} : ir::Attributes{});
 }
 
-// The layer of real numbers between DequantizeLinear and, where the result is quantised, QuantizeLinear; and behind
-// these the sum. `axis`: of the weights' scales, if there are several.
+// The layer on real numbers between DequantizeLinear and, for a quantised result, QuantizeLinear, followed by the sum.
+// `axis` is that of the weights' scales, if there are several.
 std::vector<ValueId> between(GraphBuilder& builder, std::string op, const AttributeReader& reader, Inputs inputs,
                              ir::Attributes attributes, std::int64_t axis) {
   const auto at = [&](std::size_t i) { return i < inputs.size() ? inputs[i] : ValueId{}; };

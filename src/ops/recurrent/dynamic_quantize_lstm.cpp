@@ -144,8 +144,8 @@ class Layer {
     return builder_.constant(Tensor(whole->dtype(), shape, first, whole->owner()));
   }
 
-  // The masks bool[length, batch, 1] say which steps a sequence has, and before which its state is still there. Steps
-  // that no sequence has are left out of the range of X.
+  // Computes masks bool[length, batch, 1] of the steps that a sequence has, and of those at which its state still
+  // counts. Steps that no sequence has are left out of the range of X.
   void mask_steps() {
     const ValueId length = builder_.add("Gather", {builder_.add("Shape", {x_}), number(0)});
     const ValueId steps =
@@ -197,7 +197,7 @@ class Layer {
     return made;
   }
 
-  // One time step: (h, c, gates of x, masks) -> (h, c, h as it is put out).
+  // The subgraph of one time step: (h, c, gates of x, masks) -> (h, c, output h).
   ir::SubgraphPointer step(std::size_t d, const Values& scanned, Values& captures) {
     auto body = std::make_shared<ir::Graph>();
     GraphBuilder inner(*body);
@@ -225,7 +225,7 @@ class Layer {
       return given.size() > mask ? builder.add("Where", {given[mask], value, otherwise}) : value;
     };
     const auto while_on = [&](ValueId value, ValueId otherwise) { return where(3, value, otherwise); };
-    // States of sequences that have ended take no part in the range, but for the step right after the end.
+    // The states of sequences that have ended are left out of the range, except in the step right after the end.
     const ValueId recurrent =
         builder.add("com.microsoft::DynamicQuantizeMatMul", {where(4, h, zero), weights[0], weights[1], weights[2]});
     const Values gates = split(builder, builder.add("Add", {given[2], recurrent}), 4);  // i, o, f, c
@@ -235,7 +235,7 @@ class Layer {
       return builder.add("Add", {gates[which], builder.add("Mul", {peeps[which], state})});
     };
     const GateActivation* activations = plan_.activations.data() + d * 3;
-    // Sums are clipped, the cell is not.
+    // The operands of activations are clipped, the cell is not.
     const auto active = [&](std::size_t which, ValueId x) {
       const bool clips = std::isfinite(plan_.clip);
       return activate(builder, activations[which],

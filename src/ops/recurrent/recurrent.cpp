@@ -49,7 +49,7 @@ std::vector<float> reals_or_empty(const AttributeReader& reader, std::string_vie
   return reader.has_attribute(name) ? reader.reals(name) : std::vector<float>{};
 }
 
-// Named activations take their parameters from the two lists in turn, as far as these reach.
+// The named activations take their parameters from the two lists in order, as far as the lists reach.
 std::vector<GateActivation> read_activations(const AttributeReader& reader, std::size_t count) {
   const std::vector<std::string>& names = reader.texts("activations");
   require(names.size() >= count, ErrorKind::invalid_model, "{} activations are given, expected {}", names.size(),

@@ -103,7 +103,7 @@ void check_supported(const GradientContext& c) {
   }
 }
 
-// The forward node, which also gives Y and its gates from here on.
+// The forward node, changed to return Y and its gates.
 const ir::Node& keep_gates(GradientContext& c) {
   ir::Graph& graph = c.builder().graph();
   ir::NodeId id;
@@ -167,8 +167,8 @@ RecurrentGradientInputs recurrent_gradient_inputs(const OpDef& op) {
   return {operands, operands, operands + 1, operands + 2, operands + 3, operands + 4};
 }
 
-// LSTM that also gives what its gates were: output `gates` is [directions, length, batch, 5 · hidden] with i, o, f, c
-// after their activations and the cell state C; zeros behind the end of a sequence.
+// LSTM that also returns its gates: output `gates` is [directions, length, batch, 5 · hidden] with i, o, f, c after
+// their activations and the cell state C; zeros behind the end of a sequence.
 const OpDef lstm_with_gates{
     .name = "tessera::LSTMWithGates",
     .since = 1,
@@ -184,8 +184,8 @@ const OpDef lstm_with_gates{
     .gradient = recurrent_gradient,
 };
 
-// GRU that also gives what its gates were: output `gates` is [directions, length, batch, 4 · hidden] with z, r, h after
-// their activations and, with linear_before_reset, Rh H' + Rbh, else r ⊙ H'.
+// GRU that also returns its gates: output `gates` is [directions, length, batch, 4 · hidden] with z, r, h after their
+// activations and, with linear_before_reset, Rh H' + Rbh, else r ⊙ H'.
 const OpDef gru_with_gates{
     .name = "tessera::GRUWithGates",
     .since = 1,
@@ -199,8 +199,8 @@ const OpDef gru_with_gates{
 };
 
 // Backpropagation through time (Werbos, "Backpropagation through time: what it does and how to do it", Proceedings of
-// the IEEE 78, 1990): from the gradients of Y, Y_h and Y_c those of the operands. Operands that a layer does not have
-// are absent. Gates are those that LSTMWithGates and GRUWithGates give.
+// the IEEE 78, 1990): computes the gradients of the operands from those of Y, Y_h and Y_c. Operands that a layer does
+// not have are absent. Gates are those of LSTMWithGates and GRUWithGates.
 const OpDef rnn_gradient = gradient_of("tessera::RNNGradient", gru_inputs(),
                                        {real("Y", kRequired), real("dY"), real("dY_h")}, rnn_attributes());
 const OpDef gru_gradient =

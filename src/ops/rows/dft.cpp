@@ -26,7 +26,7 @@ void infer_dft(InferContext& context) {
   const bool unknown = context.has_input(1) && context.constant(1) == nullptr;
   if (unknown) request.length = -1;
   ir::Dims result = dft_dims(*input, request);
-  // A length that is not given keeps the axis as it is, named or not.
+  // Without a stated length the axis keeps its size, symbolic or not.
   const bool whole = !unknown && !context.has_input(1) && !request.onesided;
   if (whole) result[request.axis] = (*input)[request.axis];
   context.set_output(0, context.dtype(0), std::move(result));
@@ -64,7 +64,7 @@ void dft_gradient(GradientContext& c) {
                 {{"inverse", std::int64_t{inverse ? 0 : 1}}, {"onesided", std::int64_t{inverse && onesided ? 1 : 0}}});
   turned = inverse ? turned / scale : turned * scale;
   if (inverse && onesided) {
-    // Every bin but those that are their own mirror images stands for two.
+    // All bins except those that are their own mirror images stand for two bins.
     std::vector<std::int64_t> behind;
     for (std::int64_t i = axis + 1; i < rank; ++i) behind.push_back(i - axis);
     const Term bins = turned.size_of(axis).combine("Reshape", {x.integers({})});

@@ -49,7 +49,7 @@ void infer_quantised(InferContext& context) {
   }
 }
 
-// One row of each table for each row of the result, and the ids.
+// The bytes of one row of each table per row of the result, and of the ids.
 double looked_up_bytes(const NodeView& view) {
   double bytes = 0;
   for (std::size_t i = 0; i < view.input_count(); ++i) {
@@ -60,7 +60,7 @@ double looked_up_bytes(const NodeView& view) {
   return bytes;
 }
 
-// How many keys of each row count: those whose mask is 1. None without a mask.
+// The number of keys with mask 1 in each row; zeros without a mask.
 ValueId mask_index(GraphBuilder& builder, ValueId ids, ValueId mask) {
   if (!mask.valid()) {
     const ValueId batch = builder.add("Shape", {ids}, {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}});
@@ -99,8 +99,7 @@ std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, c
                                                         std::span<const ValueId> inputs) {
   const auto shapes = concrete_shapes(builder, inputs);
   if (!shapes) return std::nullopt;
-  // Scales and zero points come in the order words, positions, segments, gamma, beta, as the tables do. One number
-  // each.
+  // Scales and zero points have the order words, positions, segments, gamma, beta, as the tables; each is one number.
   const auto dequantised = [&](std::size_t i, ValueId value) {
     const auto number = [&](std::size_t at) { return reshaped(builder, inputs[at + i - kWords], {}); };
     return builder.add("DequantizeLinear", {value, number(kFirstScale), number(kFirstZeroPoint)});
@@ -111,8 +110,7 @@ std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, c
       [&](std::size_t i) { return dequantised(i, inputs[i]); });
 }
 
-// The schema says i32 for both; passes/fuse/fuse_embeddings.cpp makes the first one of what ONNX looks up by i64 as
-// well.
+// The schema states i32 for both; passes/fuse/fuse_embeddings.cpp also makes the first operator from lookups by i64.
 constexpr TypeSet kInteger{DType::i32}, kTokens{DType::i32, DType::i64}, kBytes{DType::u8, DType::i8},
     kScale{DType::f32, DType::f16, DType::bf16};
 

@@ -31,7 +31,7 @@ void infer(InferContext& context) {
                 to_string(*x));
 }
 
-// Whether input i surely has the shape of the rows.
+// Whether input i surely has the shape of a row.
 bool is_a_row(GradientContext& c, std::size_t i) {
   const ir::Dims* x = c.builder().dims(c.input(0).id());
   const ir::Dims* own = c.builder().dims(c.input(i).id());

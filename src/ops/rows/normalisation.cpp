@@ -106,21 +106,21 @@ void infer_lrn(InferContext& context) {
   infer_same_as_input(context);
 }
 
-// x to mean 0 and variance 1 over some axes, and back.
+// Normalises x to mean 0 and variance 1 over some axes; `back` is the transpose.
 struct Normalised {
   Normalised(Term x, std::vector<std::int64_t> over, double epsilon) : axes(std::move(over)), inverse(x), hat(x) {
     const Term centred = x - x.mean(axes);
     inverse = 1 / ((centred * centred).mean(axes) + epsilon).apply("Sqrt");
     hat = centred * inverse;
   }
-  // The gradient with respect to x of what has gradient g with respect to `hat`.
+  // The gradient with respect to x, given the gradient with respect to `hat`.
   Term back(Term g) const { return inverse * (g - g.mean(axes) - hat * (g * hat).mean(axes)); }
 
   std::vector<std::int64_t> axes;
   Term inverse, hat;
 };
 
-// As the operators do, in f32 at least.
+// The type of computation: f32 at least, as in the operators.
 DType wide(DType dtype) {
   return dtype == DType::f64 ? DType::f64 : DType::f32;
 }
@@ -165,7 +165,7 @@ Term per_channel(Term values, std::int64_t rank) {
   return values.unsqueeze(std::move(axes));
 }
 
-// `hat` as normalised and g, both [N, C, …]: the gradients of scale (input 1) and bias (input 2).
+// Sets the gradients of scale (input 1) and bias (input 2) from the normalised `hat` and g, both [N, C, …].
 void set_channel_gradients(GradientContext& c, Term hat, Term g) {
   const std::vector<std::int64_t> others = axes_but(1, g.rank());
   if (c.wants(1)) c.set(1, (g * hat).sum(others, false).cast(c.input(1).dtype()));
@@ -185,8 +185,8 @@ void group_gradient(GradientContext& c) {
   set_channel_gradients(c, normalised.hat.reshape_like(x), g);
 }
 
-// The statistics of the batch come from the operator that also tells them; it does the whole forward pass, of which
-// merge_duplicates keeps one.
+// The statistics of the batch come from the operator that also returns them; it repeats the whole forward pass, which
+// merge_duplicates merges with the original.
 void batch_training_gradient(GradientContext& c) {
   GraphBuilder& builder = c.builder();
   const ir::Attributes attributes{{"epsilon", c.real("epsilon")}};
@@ -234,7 +234,8 @@ void mean_variance_gradient(GradientContext& c) {
   c.set(0, (g - g.mean(axes)) / divisor - deviation.equals(deviation.number(0)).choose(x.number(0), product));
 }
 
-// Sums over the neighbouring channels of each channel: those that it sees, or with `back` those that see it.
+// Sums over the neighbouring channels of each channel: those in its window, or with `back` those whose windows contain
+// it.
 Term neighbour_sum(GradientContext& c, Term term, bool back) {
   const std::int64_t size = c.integer("size"), before = (size - 1) / 2, after = size - 1 - before;
   const Term lines =

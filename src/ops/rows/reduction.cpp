@@ -45,12 +45,12 @@ void infer_reduction(InferContext& context) {
   }
 }
 
-// A reduction being differentiated; gradient and result as if the axes were kept.
+// A reduction that is differentiated, with gradient and result as if the axes were kept.
 struct Reduced {
   Term x, y, g;
 };
 
-// With its axes, which the reduction removed.
+// The term with the axes that the reduction removed.
 Term restored(GradientContext& c, Term term) {
   if (c.integer("keepdims") != 0) return term;
   std::int64_t count = 0;
@@ -68,7 +68,7 @@ Reduced reduced(GradientContext& c) {
   return {c.input(0), restored(c, c.output()), restored(c, c.gradient())};
 }
 
-// A sum over the same axes, kept.
+// The sum over the same axes, which are kept.
 Term same_sum(GradientContext& c, Term term) {
   std::vector<Term> axes;
   if (c.has_input(1)) axes.push_back(c.input(1));
@@ -85,7 +85,7 @@ void mean_gradient(GradientContext& c) {
   c.set(0, (r.g * (r.y.count() / r.x.count())).expand_like(r.x));
 }
 
-// Elements that are equally extreme share the gradient.
+// Equal extreme elements share the gradient.
 void extreme_gradient(GradientContext& c) {
   const Reduced r = reduced(c);
   const Term taken = r.x.equals(r.y).cast(r.g.dtype());

@@ -69,7 +69,7 @@ void infer_top_k(InferContext& context) {
   context.set_output(1, DType::i64, std::move(result));
 }
 
-// One comparison an element and level of a sort.
+// One comparison per element and level of a sort.
 double operations_top_k(const NodeView& view) {
   const double elements = static_cast<double>(view.input(0).elements());
   const double k = static_cast<double>(view.output(0).elements());
@@ -86,7 +86,7 @@ void compress_gradient(GradientContext& c) {
   c.set(0, scatter_rows(c.gradient(), taken, axis, x.size_of(axis)).of_shape(x));
 }
 
-// Each value that was taken passes its gradient to its place.
+// The gradient of each selected value goes to its position.
 void top_k_gradient(GradientContext& c) {
   const Term x = c.input(0);
   const Term indices =

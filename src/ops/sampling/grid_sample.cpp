@@ -81,7 +81,8 @@ void gradient_of_grid_sample(GradientContext& c) {
   for (std::size_t i = 0; i < 2; ++i) c.set(i, {c.builder(), gradients[i]});
 }
 
-// Linear in theta, whose transpose meets the coordinates of every place: those that the identity gives, and 1.
+// AffineGrid is linear in theta: the gradient is the product with the coordinates of all positions, as the identity
+// gives them, and 1.
 void affine_grid_gradient(GradientContext& c) {
   const Term theta = c.input(0), g = c.gradient();
   const std::int64_t spatial = g.rank() - 2;
@@ -131,9 +132,9 @@ const OpDef grid_sample{
     .gradient = gradient_of_grid_sample,
 };
 
-// From the gradient of Y those of X, to whose elements each sample gives its shares, and of the grid, along whose axes
-// the weights of the neighbours change. Nearest has no slope along the grid, and neither has a place that the padding
-// mode border moved.
+// Computes the gradients of X and of the grid from that of Y: each sample adds its weights to the elements of X that it
+// reads, and moves along the grid change these weights. Mode nearest, and positions moved by padding mode border, have
+// zero gradient along the grid.
 const OpDef grid_sample_gradient{
     .name = "tessera::GridSampleGradient",
     .since = 1,

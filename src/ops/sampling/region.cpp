@@ -96,7 +96,7 @@ void infer_non_max_suppression(InferContext& context) {
   context.set_output(0, DType::i64, {ir::Dim(), 3});
 }
 
-// Four weighted neighbours a sample; with an adaptive number of samples, one of them stands for all.
+// Four weighted neighbours per sample; with an adaptive number of samples, one of them stands for all.
 double operations_roi_align(const NodeView& view) {
   const double ratio = std::max<double>(1, static_cast<double>(view.integer("sampling_ratio")));
   return 8 * ratio * ratio * static_cast<double>(view.output(0).elements());
@@ -115,8 +115,8 @@ const OpDef roi_align{
     .gradient = gradient_of_roi_align,
 };
 
-// From the gradient of Y that of X: each bin gives its gradient to the pixels that its samples weigh, or with mode max
-// to the one that was the largest.
+// Computes the gradient of X from that of Y: each bin gives its gradient to the pixels that its samples weigh, or with
+// mode max to the largest one.
 const OpDef roi_align_gradient{
     .name = "tessera::RoiAlignGradient",
     .since = 1,
@@ -141,7 +141,7 @@ const OpDef max_roi_pool{
     .gradient = gradient_of_max_roi_pool,
 };
 
-// From the gradient of Y that of X: each bin gives its gradient to its largest pixel, the first of equal ones.
+// Computes the gradient of X from that of Y: each bin gives its gradient to its largest pixel, the first of equal ones.
 const OpDef max_roi_pool_gradient{
     .name = "tessera::MaxRoiPoolGradient",
     .since = 1,

@@ -47,7 +47,7 @@ std::int64_t checked_size(double size) {
   return static_cast<std::int64_t>(size);
 }
 
-// One factor for all axes, such that no size is exceeded (not_larger) or undercut (not_smaller).
+// Chooses one factor for all axes, such that no size is exceeded (not_larger) or undercut (not_smaller).
 void keep_aspect_ratio(std::vector<ResizedAxis>& result, const Shape& input, const std::vector<std::int64_t>& axes,
                        bool not_larger) {
   double scale = not_larger ? INFINITY : 0;
@@ -257,7 +257,7 @@ ResizeTaps resize_taps(const AttributeReader& reader, const ResizedAxis& axis, s
   double x = resize_source_position(reader, axis, position, input);
   if (crop && !(x >= 0 && x <= bound - 1)) return {.outside = true};
   require(!std::isnan(x), ErrorKind::failed, "position {} of a resized axis has no place in the input", position);
-  // Far outside is like just outside: the ends repeat.
+  // Positions far outside give the same as those just outside, because the ends repeat.
   x = std::clamp(x, -bound - 4, 2 * bound + 4);
   if (resize_mode(reader) == ResizeMode::nearest) return {false, resize_nearest_position(reader, x), {1.0}};
   return filter_around(reader, x, axis.scale, input);

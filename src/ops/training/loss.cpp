@@ -30,7 +30,8 @@ void infer(InferContext& context) {
   context.set_output(1, context.input(0));
 }
 
-// With respect to the log-probabilities: minus the weight of its class at each target, over the sum of all for "mean".
+// The gradient with respect to the log-probabilities: minus the weight of its class at each target, divided by the sum
+// of all weights for "mean".
 Term likelihood_gradient(GradientContext& c) {
   require(!c.wants(2), ErrorKind::unsupported, "class weights are not differentiated");
   const Term scores = c.input(0);
@@ -61,7 +62,7 @@ const std::vector<AttributeSpec> attributes{{"ignore_index", ir::AttributeKind::
 }  // namespace
 
 // loss = −weight[target] · input[target]; "mean" divides by the sum of the weights used. Targets equal to ignore_index
-// count nothing.
+// are left out.
 const OpDef negative_log_likelihood_loss{
     .name = "NegativeLogLikelihoodLoss",
     .since = 22,

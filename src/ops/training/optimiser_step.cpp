@@ -70,7 +70,7 @@ std::size_t optimiser_states(const AttributeReader& reader) {
 bool optimiser_updates_in_place(const ir::Node& node, std::size_t output, std::size_t input) {
   const std::size_t groups = 2 + optimiser_states({node, optimiser_step});
   const std::size_t count = (node.inputs.size() - kOptimiserScalars) / groups;
-  // A state is one group further in the inputs than in the outputs, because of the gradients between.
+  // A state is one group further in the inputs than in the outputs, because the gradients come before it.
   return input == kOptimiserScalars + output + (output < count ? 0 : count);
 }
 
@@ -102,7 +102,7 @@ const OpDef optimiser_step{
                {"apply", types::boolean},
                {"tensors", kReal, "", variadic}},
     .outputs = {{"updated", kReal, "", variadic}},
-    // A weight decay for each parameter; none where they are absent.
+    // One weight decay per parameter; no decay where they are absent.
     .attributes = optimiser_attributes({"weight_decays", AttributeKind::reals}),
     .infer = infer_step,
     .operations = step_operations,

@@ -23,19 +23,19 @@ namespace tessera::ops {
 
 extern const OpDef optimiser_step;
 
-// Attributes of an optimiser, with `decay` for its weight decay or decays.
+// The attributes of an optimiser, with `decay` for its weight decay or decays.
 std::vector<AttributeSpec> optimiser_attributes(AttributeSpec decay);
 
-// State tensors that each parameter has.
+// The number of state tensors per parameter.
 std::size_t optimiser_states(const AttributeReader& reader);
 
-// Inputs before the parameters.
+// The number of inputs before the parameters.
 inline constexpr std::size_t kOptimiserScalars = 4;
 
 // Whether a kernel may write the output over the input: a parameter over itself, a state over itself.
 bool optimiser_updates_in_place(const ir::Node& node, std::size_t output, std::size_t input);
 
-// The number that an attribute stands for: 0.999f is 0.999, and not the nearest float.
+// The decimal number that an attribute stands for: 0.999f is 0.999, and not the nearest float.
 double decimal(float attribute);
 
 }  // namespace tessera::ops

@@ -18,7 +18,7 @@ namespace row_step_input {
 enum : std::size_t { rate, count, gradient_scale, apply, parameter, sums, places, first_state };
 }
 
-// Whether rows without a gradient change nothing, lazy or not.
+// Whether rows without a gradient stay unchanged, lazy or not.
 bool rows_rest(const AttributeReader& reader);
 // Whether a kernel may write the output over the input: the parameter over itself, a state over itself.
 bool row_step_updates_in_place(const ir::Node& node, std::size_t output, std::size_t input);

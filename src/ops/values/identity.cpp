@@ -27,7 +27,8 @@ void infer_dropout(InferContext& context) {
   context.set_output(1, std::move(type));
 }
 
-// Without training_mode, data itself. With it the mask says what is kept: it cannot be drawn again.
+// Without training_mode, the gradient is passed through. With it, the forward node returns its mask, which cannot be
+// drawn a second time.
 void dropout_gradient(GradientContext& c) {
   const Tensor* training = c.has_input(2) ? c.builder().graph().constant(c.node().inputs[2]) : nullptr;
   if (!c.has_input(2) || (training != nullptr && !*training->data<bool>())) return c.set(0, c.gradient());

@@ -15,7 +15,7 @@ void infer_image_decoder(InferContext& context) {
 
 }  // namespace
 
-// [bytes] → [height, width, 3 or 1]. A stream that cannot be decoded gives an empty picture [0, 0, …], as ONNX asks;
+// [bytes] → [height, width, 3 or 1]. A stream that cannot be decoded gives an empty image [0, 0, …], as ONNX requires;
 // one that is too large is an error.
 const OpDef image_decoder{
     .name = "ImageDecoder",

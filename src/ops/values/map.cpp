@@ -82,7 +82,7 @@ Tensor key_list(const AttributeReader& reader) {
   return has_integers ? distinct(integers, reader.integers(integers)) : distinct(texts, reader.texts(texts));
 }
 
-// X [rows, keys] or [keys] (one row) → a sequence of one map a row, in the order of the keys.
+// X [rows, keys] or [keys] (one row) → a sequence of one map per row, in the order of the keys.
 const OpDef zip_map{
     .name = "ai.onnx.ml::ZipMap",
     .since = 1,
@@ -105,8 +105,8 @@ const OpDef dict_vectorizer{
     .infer = infer_dict_vectorizer,
 };
 
-// A map with integer keys → [1, n]. DENSE: its values by ascending key. SPARSE: n = max_map, each value at the place
-// that is its key, zeros elsewhere; a key outside is an error. A row, as in onnxruntime.
+// A map with integer keys → [1, n]. DENSE: its values by ascending key. SPARSE: n = max_map, each value at the index
+// that is its key, zeros elsewhere; a key out of range is an error. The result is a row, as in onnxruntime.
 const OpDef cast_map{
     .name = "ai.onnx.ml::CastMap",
     .since = 1,
