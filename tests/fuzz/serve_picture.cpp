@@ -2,19 +2,16 @@
 // network's input must have the size that was asked for, and finite numbers.
 #include <array>
 #include <cmath>
-#include <map>
-#include <memory>
 
-#include "serve/core/steps/picture_graph.h"
+#include "serve/core/steps/image_tensor.h"
 #include "target.h"
 #include "tessera/error.h"
-#include "tessera/session.h"
 
 namespace tessera::fuzz {
 namespace {
 
 constexpr std::int64_t kHeight = 12, kMostWidth = 40;
-constexpr std::int64_t kMemoryBytes = 256 << 20;
+constexpr std::int64_t kMostPixels = 1 << 22;
 
 serve::PictureOptions options_of(std::size_t tag) {
   constexpr std::array kFits{serve::PictureFit::stretch, serve::PictureFit::pad, serve::PictureFit::width};
@@ -26,21 +23,9 @@ serve::PictureOptions options_of(std::size_t tag) {
   options.scale = kScales[tag / 3 % 4];
   options.channels = tag / 12 % 2 == 0 ? 3 : 1;
   options.channels_last = tag / 24 % 2 == 1;
+  options.most_pixels = kMostPixels;
   options.order = tag / 48 % 2 == 0 ? "RGB" : "BGR";
   return options;
-}
-
-// Made once for each choice, since making one takes longer than most pictures.
-Session& session_for(std::size_t tag) {
-  static std::map<std::size_t, std::unique_ptr<Session>> sessions;
-  std::unique_ptr<Session>& session = sessions[tag % 96];
-  if (!session) {
-    SessionOptions options;
-    options.threads = 1;
-    options.memory_limit_bytes = kMemoryBytes;
-    session = std::make_unique<Session>(serve::make_picture_graph("picture", options_of(tag)), options);
-  }
-  return *session;
 }
 
 }  // namespace
@@ -48,17 +33,16 @@ Session& session_for(std::size_t tag) {
 void serve_picture(std::span<const std::byte> input) {
   const auto [tag, rest] = split_tag(input);
   const serve::PictureOptions options = options_of(tag);
-  Tensor bytes(DType::u8, {static_cast<std::int64_t>(rest.size())});
-  std::copy_n(reinterpret_cast<const std::uint8_t*>(rest.data()), rest.size(), bytes.mutable_data<std::uint8_t>());
-  NamedValues made;
+  std::int64_t reserved = 0;
+  serve::ImageTensor made;
   try {
-    NamedValues values;
-    values.emplace("image", std::move(bytes));
-    made = session_for(tag).run(values);
+    made = serve::make_image_tensor(rest, options, [&](std::int64_t bytes) { reserved += bytes; }, nullptr);
   } catch (const Error&) {
     return;
   }
-  const Tensor& tensor = made.find("tensor")->second.tensor();
+  if (reserved < made.height * made.width) finding("a picture takes more memory than was told");
+  if (made.height * made.width > options.most_pixels) finding("a picture has more pixels than it may");
+  const Tensor& tensor = made.tensor;
   const Shape& shape = tensor.shape();
   const std::size_t first = options.channels_last ? 1 : 2;
   const bool fits_width = options.fit == serve::PictureFit::width

@@ -44,6 +44,7 @@ void npy(std::span<const std::byte> input);
 void onnx_reader(std::span<const std::byte> input);
 void package(std::span<const std::byte> input);
 void serve_grpc(std::span<const std::byte> input);
+void serve_http(std::span<const std::byte> input);
 void serve_picture(std::span<const std::byte> input);
 void serve_request(std::span<const std::byte> input);
 void serve_settings(std::span<const std::byte> input);

@@ -20,7 +20,7 @@ PATIENCE = float(os.environ.get("TESSERA_PATIENCE", "1"))
 
 class Server:
     """`tessera serve` on free ports or the given ones; leaves with SIGTERM, and must then end with 0."""
-    def __init__(self, repository, *arguments, config=None, ports=None):
+    def __init__(self, repository, *arguments, config=None, ports=None, before_start=None):
         self.folder = tempfile.TemporaryDirectory()
         command = [program, "serve", str(repository), "--json", *map(str, arguments)]
         for front in ("http", "grpc", "metrics"):
@@ -30,7 +30,8 @@ class Server:
             path.write_text(config)
             command += ["--config", str(path)]
         self.log = open(pathlib.Path(self.folder.name) / "log", "w+")
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        preexec_fn=before_start)
         line = ""
         if select.select([self.process.stdout], [], [], 60 * PATIENCE)[0]:
             line = self.process.stdout.readline()
@@ -42,7 +43,7 @@ class Server:
 
     def log_text(self):
         self.log.flush()
-        return pathlib.Path(self.log.name).read_text()
+        return pathlib.Path(self.log.name).read_text(errors="replace")
 
     def ask(self, method, path, body=None, headers=None, port=None):
         """Status, headers and body of one request."""

@@ -1,19 +1,23 @@
-// A model that makes a network's input of a picture file: decode, resize, normalise, as one graph.
+// A model that makes a network's input of an image file: decodes, resizes and normalises it.
 #pragma once
 
-#include "serve/core/model_settings.h"
-#include "tessera/model.h"
+#include <memory>
+#include <string>
+
+#include "serve/core/image_memory.h"
+#include "serve/core/servable.h"
+#include "tessera/share.h"
 
 namespace tessera::serve {
 
 // The name of the backend in config.pbtxt.
 inline constexpr const char* kPictureBackend = "tessera_picture";
 
-// The settings with the limit of memory that models of pictures have, where none is given.
-ModelSettings with_memory_limit(ModelSettings settings);
-
-// The model of make_picture_graph with the options that the parameters name: `width`, `height` (required), `channels`,
-// `layout` (NCHW or NHWC), `scale`, `fit`, `order`, `filling`. Throws Error(invalid_argument) for other values.
-Model make_picture_model(const ModelSettings& settings);
+// Input `image`: UINT8 [bytes of an image file]. Outputs: `tensor` FP32 [1, channels, height, width] or, channels last,
+// [1, height, width, channels]; `size` INT64 [2], height and width of the image. The parameters of the settings are
+// `width`, `height` (required), `channels`, `layout` (NCHW or NHWC), `scale`, `fit`, `order`, `filling`, `most_pixels`.
+// Throws Error(invalid_argument) for other values. `images` lives longer than the model.
+std::shared_ptr<Servable> make_picture_model(Arbiter& arbiter, const std::string& version, ModelSettings settings,
+                                             const ImageMemory& images);
 
 }  // namespace tessera::serve

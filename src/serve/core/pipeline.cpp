@@ -7,6 +7,7 @@
 #include "base/threads/short_slices.h"
 #include "serve/core/log.h"
 #include "serve/core/tracing.h"
+#include "serve/core/worker_threads.h"
 #include "serve/protocol/datatype.h"
 
 namespace tessera::serve {
@@ -61,20 +62,20 @@ Pipeline::Pipeline(Arbiter& arbiter, std::unique_ptr<Step> before, std::shared_p
   config.clear_dynamic_batching();
   describe(info_.inputs, *config.mutable_input());
   describe(info_.outputs, *config.mutable_output());
-  for (int i = 0; i < std::max(info_.settings.instances(), 2); ++i)
-    workers_.emplace_back([this] {
-      base::ask_for_usual_slices();  // a request to load the model came to a thread with short ones
-      work();
-    });
+  start_workers(workers_, std::max(info_.settings.instances(), 2), [this] { work(); }, [this] { stop(); });
 }
 
-Pipeline::~Pipeline() {
-  drain();
+void Pipeline::stop() {
   {
     const std::lock_guard lock(mutex_);
     stops_ = true;
   }
   changed_.notify_all();
+}
+
+Pipeline::~Pipeline() {
+  drain();
+  stop();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -148,7 +149,7 @@ void Pipeline::begin(const std::shared_ptr<Progress>& progress) {
     if (whole.deadline_ns > 0 && progress->started_ns >= whole.deadline_ns)
       throw Failure(Reason::deadline_exceeded, "the deadline passed while the request waited");
     if (before_) {
-      NamedValues made = before_->run(job_, progress->values);
+      NamedValues made = before_->run(job_, progress->values, whole.cancellation);
       for (auto& [name, value] : made) progress->values.insert_or_assign(name, std::move(value));
     }
     ask_network(progress);
@@ -193,7 +194,7 @@ void Pipeline::ask_network(const std::shared_ptr<Progress>& progress) {
 void Pipeline::end(const std::shared_ptr<Progress>& progress) {
   try {
     if (after_) {
-      NamedValues made = after_->run(job_, progress->values);
+      NamedValues made = after_->run(job_, progress->values, progress->call->cancellation);
       for (auto& [name, value] : made) progress->values.insert_or_assign(name, std::move(value));
     }
     const InferenceRequest& request = progress->call->request;

@@ -48,6 +48,7 @@ class Pipeline final : public Servable {
 
   void check(const Call& call) const;
   void work();
+  void stop();
   void begin(const std::shared_ptr<Progress>& progress);
   void ask_network(const std::shared_ptr<Progress>& progress);
   void end(const std::shared_ptr<Progress>& progress);

@@ -73,18 +73,17 @@ std::shared_ptr<Servable> Repository::make_model(const fs::path& folder, const s
   if (settings.is_ensemble())
     return std::make_shared<Ensemble>(version, settings, labels,
                                       [this](const std::shared_ptr<Call>& call) { submit(call); });
-  const bool is_picture = settings.config.backend() == kPictureBackend;
-  const Model model = is_picture ? make_picture_model(settings) : Model::load(model_file(folder / version, settings));
+  if (settings.config.backend() == kPictureBackend) return make_picture_model(arbiter_, version, settings, images_);
+  const Model model = Model::load(model_file(folder / version, settings));
   if (settings.config.has_sequence_batching())
     return std::make_shared<SequenceModel>(
         std::make_shared<ServedModel>(arbiter_, model, version, settings_of_network(settings), labels, &timeline_),
         settings.config.sequence_batching(), folder);
-  auto network = std::make_shared<ServedModel>(arbiter_, model, version,
-                                               is_picture ? with_memory_limit(settings) : settings, labels, &timeline_);
+  auto network = std::make_shared<ServedModel>(arbiter_, model, version, settings, labels, &timeline_);
   if (settings.before.empty() && settings.after.empty()) return network;
   const auto source = [&](const std::map<std::string, std::string>& values, const char* table) {
     return StepSource{StepSettings(values, fmt::format("[{}] of model '{}'", table, settings.config.name())), folder,
-                      model};
+                      model, images_};
   };
   std::unique_ptr<Step> before, after;
   if (!settings.before.empty()) before = make_step_before(source(settings.before, "before"));

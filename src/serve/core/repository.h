@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "serve/core/image_memory.h"
 #include "serve/core/response_cache.h"
 #include "serve/core/servable.h"
 #include "serve/core/timeline.h"
@@ -62,6 +63,8 @@ class Repository {
   // numbers that are no parts.
   void set_shares(const std::string& name, const std::map<std::int64_t, double>& shares);
   const Timeline& timeline() const { return timeline_; }
+  // What decoded images of all models take.
+  ImageMemory& images() { return images_; }
   CacheCounters cache_counters() const { return cache_.counters(); }
   // To the version that the call names, or that its sequence runs on. Throws Failure as Servable::submit and find do.
   void submit(const std::shared_ptr<Call>& call) const;
@@ -112,7 +115,8 @@ class Repository {
   Arbiter& arbiter_;
   std::filesystem::path path_;
   bool single_ = false;
-  ResponseCache cache_;  // this and the timeline live longer than the models
+  ResponseCache cache_;  // this, the memory of images and the timeline live longer than the models
+  ImageMemory images_;
   mutable Timeline timeline_;
   std::mutex loading_;  // one load at a time
   std::atomic<bool> stops_loading_{false}, loads_all_{false};

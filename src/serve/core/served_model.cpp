@@ -8,9 +8,9 @@
 #include "base/threads/short_slices.h"
 #include "serve/core/classification.h"
 #include "serve/core/log.h"
-#include "serve/core/picture_model.h"
 #include "serve/core/served_model_options.h"
 #include "serve/core/tracing.h"
+#include "serve/core/worker_threads.h"
 #include "serve/protocol/datatype.h"
 
 namespace tessera::serve {
@@ -33,12 +33,6 @@ void add_spans(RequestTrace& trace, const QueuedCall& queued, std::int64_t rows,
   trace.add("compute input", started_ns, gathered_ns, {}, compute);
   trace.add("compute infer", gathered_ns, ran_ns, {}, compute);
   trace.add("compute output", ran_ns, ran_ns + times.output_ns, {}, compute);
-}
-
-// What the decoder's graph says of bytes that are no picture is about the sizes of tensors.
-Failure no_picture(const Failure& failure) {
-  if (failure.reason() != Reason::bad_request) return failure;
-  return Failure(Reason::bad_request, "the input 'image' is no picture that can be decoded");
 }
 
 ModelSettings completed(ModelSettings settings, const Model& model) {
@@ -65,11 +59,16 @@ ServedModel::ServedModel(Arbiter& arbiter, const Model& model, const std::string
   info_.inputs = infos(model.inputs(), batched_);
   info_.outputs = infos(model.outputs(), batched_);
   warm_up();
-  for (int i = 0; i < info_.settings.instances(); ++i)
-    workers_.emplace_back([this] {
-      base::ask_for_usual_slices();  // a request to load the model came to a thread with short ones
-      work();
-    });
+  start_workers(workers_, info_.settings.instances(), [this] { work(); }, [this] { stop(); });
+}
+
+void ServedModel::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    draining_ = true;
+    queue_.stop_waiting();
+  }
+  changed_.notify_all();
 }
 
 ServedModel::~ServedModel() {
@@ -304,8 +303,7 @@ void ServedModel::run(Batch batch, Gatherer& gatherer) {
   } catch (...) {
     const Failure failure = current_failure();
     log_current_exception("a run failed", {{"model", info_.name}, {"version", info_.version}});
-    if (batch.size() == 1)
-      return refuse(batch.front(), info_.settings.config.backend() == kPictureBackend ? no_picture(failure) : failure);
+    if (batch.size() == 1) return refuse(batch.front(), failure);
     // One request's data may be to blame: each gets its own chance.
     for (QueuedCall& queued : batch) {
       Batch alone;
@@ -365,12 +363,7 @@ std::int64_t ServedModel::memory_bytes() const {
 
 void ServedModel::drain() {
   const std::lock_guard drain_lock(drain_mutex_);
-  {
-    const std::lock_guard lock(mutex_);
-    draining_ = true;
-    queue_.stop_waiting();
-  }
-  changed_.notify_all();
+  stop();
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
   std::unique_lock lock(mutex_);

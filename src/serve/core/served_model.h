@@ -54,6 +54,7 @@ class ServedModel final : public Servable {
   NamedValues zeros(std::int64_t rows) const;
   void warm_up();
   void work();
+  void stop();
   void run(Batch batch, Gatherer& gatherer);
   void answer(const QueuedCall& queued, const NamedValues& results, std::int64_t rows, std::int64_t first,
               std::int64_t started_ns, ExecutionTimes times);

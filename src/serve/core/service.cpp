@@ -83,7 +83,8 @@ void Service::require_role(const Credentials& credentials, Role role, const std:
   caller_for(credentials, role, model);
 }
 
-std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRequest request, Done done) {
+std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRequest request, Done done,
+                                     std::shared_ptr<Call> call) {
   const std::int64_t arrival_ns = Clock::steady().now_ns();
   const std::string caller = caller_for(credentials, Role::infer, request.model);
   access_.count(caller);
@@ -106,7 +107,7 @@ std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRe
   }
   if (options_.audit_inference && audit_ != nullptr)
     audit_->note({caller, "infer", request.model, "accepted", credentials.address});
-  auto call = std::make_shared<Call>();
+  if (!call) call = std::make_shared<Call>();
   call->arrival_ns = arrival_ns;
   call->request = std::move(request);
   // The call lives as long as its function: whoever calls it holds the call.

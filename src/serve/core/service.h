@@ -39,9 +39,11 @@ class Service {
           Tracer* tracer = nullptr);
 
   // Starts an inference. `done` is called exactly once, unless this throws. The response's outputs in shared memory are
-  // written, and the request is handed back for the encoder. The call can be cancelled by what is returned.
+  // written, and the request is handed back for the encoder. The call can be cancelled by what is returned: `call`,
+  // where one is given, which is new but may have been cancelled already.
   using Done = std::function<void(Outcome, InferenceRequest&)>;
-  std::shared_ptr<Call> infer(const Credentials& credentials, InferenceRequest request, Done done);
+  std::shared_ptr<Call> infer(const Credentials& credentials, InferenceRequest request, Done done,
+                              std::shared_ptr<Call> call = nullptr);
 
   bool is_live() const { return true; }
   bool is_ready() const { return loaded_.load() && !draining_.load() && repository_.is_ready(); }

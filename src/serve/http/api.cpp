@@ -18,6 +18,8 @@ namespace tessera::serve {
 namespace {
 
 constexpr const char* kLengthHeader = "Inference-Header-Content-Length";
+constexpr std::size_t kMostReadHere = 64 << 10;  // bytes of JSON, which take less than a millisecond
+constexpr int kDecodingThreads = 2;
 
 HttpResponse json_response(std::string body) {
   HttpResponse response;
@@ -39,6 +41,15 @@ Failure logged_failure(const std::string& path) {
 void require_method(const HttpRequest& request, std::string_view method) {
   if (request.method == method || (method == "GET" && request.method == "HEAD")) return;
   throw Failure(Reason::method, fmt::format("this address takes {} only", method));
+}
+
+// Whether reading the body would keep a thread that other connections wait for.
+bool takes_long(const HttpRequest& request) {
+  if (!request.content_encoding.empty()) return true;
+  std::size_t json_bytes = request.body.bytes.size();
+  const std::string& said = request.json_bytes;
+  if (!said.empty()) std::from_chars(said.data(), said.data() + said.size(), json_bytes);
+  return std::min(json_bytes, request.body.bytes.size()) > kMostReadHere;
 }
 
 // A body that is the data of the model's only input, whose shape follows from the length.
@@ -78,7 +89,7 @@ HttpApi::HttpApi(Service& service, const HttpApiOptions& options)
     : service_(service),
       options_(options),
       work_(std::make_unique<TaskQueue>()),
-      decoding_(std::make_unique<TaskQueue>()) {}
+      decoding_(std::make_unique<TaskQueue>(kDecodingThreads)) {}
 HttpApi::~HttpApi() = default;
 
 std::shared_ptr<Call> HttpApi::handle(HttpRequest request, Reply reply) {
@@ -86,32 +97,37 @@ std::shared_ptr<Call> HttpApi::handle(HttpRequest request, Reply reply) {
   try {
     Path path = split_path(request.path);
     check_sender(request, path);
-    if (request.content_encoding.empty()) return route(request, path, reply);
+    const auto call = std::make_shared<Call>();
+    if (!takes_long(request)) return route(request, path, call, reply);
     check_role(request, path);
     const auto asked = std::make_shared<HttpRequest>(std::move(request));
     const bool is_added = decoding_->add(
-        [this, asked, path = std::move(path), reply] { decode_and_route(std::move(*asked), path, reply); });
-    if (!is_added) throw Failure(Reason::unavailable, "too many compressed bodies wait to be decompressed", 1);
-    return nullptr;
+        [this, asked, path = std::move(path), call, reply] { decode_and_route(std::move(*asked), path, call, reply); });
+    if (!is_added) throw Failure(Reason::unavailable, "too many large or compressed bodies wait to be read", 1);
+    return call;
   } catch (...) {
     reply(failure_response(logged_failure(request.path)));
     return nullptr;
   }
 }
 
-std::shared_ptr<Call> HttpApi::decode_and_route(HttpRequest request, const Path& path, const Reply& reply) {
+void HttpApi::decode_and_route(HttpRequest request, const Path& path, const std::shared_ptr<Call>& call,
+                               const Reply& reply) {
   try {
+    if (call->cancellation.flag().load(std::memory_order_relaxed))
+      throw Failure(Reason::cancelled, "the request was cancelled");
     const auto take = [&](std::int64_t bytes) { return request.lease == nullptr || request.lease->take(bytes); };
-    request.body =
-        body_of(decode_content(request.content_encoding, request.body.bytes, options_.most_body_bytes, take));
-    return route(request, path, reply);
+    if (!request.content_encoding.empty())
+      request.body =
+          body_of(decode_content(request.content_encoding, request.body.bytes, options_.most_body_bytes, take));
+    route(request, path, call, reply);
   } catch (...) {
     reply(failure_response(logged_failure(request.path)));
-    return nullptr;
   }
 }
 
-std::shared_ptr<Call> HttpApi::route(HttpRequest& request, const Path& path, const Reply& reply) {
+std::shared_ptr<Call> HttpApi::route(HttpRequest& request, const Path& path, const std::shared_ptr<Call>& call,
+                                     const Reply& reply) {
   if (path.empty() || path[0] == "status") {
     require_method(request, "GET");
     reply(answer_status(request));
@@ -128,7 +144,7 @@ std::shared_ptr<Call> HttpApi::route(HttpRequest& request, const Path& path, con
     response.status = path[2] == "live" || service_.is_ready() ? 200 : 503;
     reply(std::move(response));
   } else if (path[1] == "models" && path.size() >= 3) {
-    if (is_inference(path)) return infer(request, path[2], path.size() == 6 ? path[4] : "", reply);
+    if (is_inference(path)) return infer(request, path[2], path.size() == 6 ? path[4] : "", call, reply);
     reply(answer_model(request, path));
   } else if (path[1] == "repository") {
     change_repository(request, path, reply);
@@ -146,7 +162,7 @@ std::shared_ptr<Call> HttpApi::route(HttpRequest& request, const Path& path, con
 }
 
 std::shared_ptr<Call> HttpApi::infer(HttpRequest& request, const std::string& model, const std::string& version,
-                                     const Reply& reply) {
+                                     const std::shared_ptr<Call>& call, const Reply& reply) {
   require_method(request, "POST");
   service_.require_role(request.credentials, Role::infer, model);  // before anything is decoded for others
   std::optional<std::size_t> json_bytes;
@@ -164,26 +180,28 @@ std::shared_ptr<Call> HttpApi::infer(HttpRequest& request, const std::string& mo
   decoded.model = model;
   decoded.version = version;
   request.body = {};
-  return service_.infer(request.credentials, std::move(decoded),
-                        [reply, accepted = request.accept_encoding](Outcome outcome, InferenceRequest& asked) {
-                          HttpResponse response;
-                          try {
-                            if (outcome.failure) throw *outcome.failure;
-                            EncodedResponse encoded = encode_response(outcome.response, asked);
-                            response.body = std::move(encoded.body);
-                            if (encoded.json_bytes) {
-                              response.content_type = "application/octet-stream";
-                              response.headers.emplace_back(kLengthHeader, std::to_string(*encoded.json_bytes));
-                            }
-                            if (const char* const coding = wanted_coding(response.body.size(), accepted)) {
-                              response.body = encode_content(coding, response.body);
-                              response.headers.emplace_back("Content-Encoding", coding);
-                            }
-                          } catch (...) {
-                            response = failure_response(current_failure());
-                          }
-                          reply(std::move(response));
-                        });
+  return service_.infer(
+      request.credentials, std::move(decoded),
+      [reply, accepted = request.accept_encoding](Outcome outcome, InferenceRequest& asked) {
+        HttpResponse response;
+        try {
+          if (outcome.failure) throw *outcome.failure;
+          EncodedResponse encoded = encode_response(outcome.response, asked);
+          response.body = std::move(encoded.body);
+          if (encoded.json_bytes) {
+            response.content_type = "application/octet-stream";
+            response.headers.emplace_back(kLengthHeader, std::to_string(*encoded.json_bytes));
+          }
+          if (const char* const coding = wanted_coding(response.body.size(), accepted)) {
+            response.body = encode_content(coding, response.body);
+            response.headers.emplace_back("Content-Encoding", coding);
+          }
+        } catch (...) {
+          response = failure_response(current_failure());
+        }
+        reply(std::move(response));
+      },
+      call);
 }
 
 HttpResponse HttpApi::answer_model(const HttpRequest& request, const Path& path) {

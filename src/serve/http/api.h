@@ -37,10 +37,12 @@ class HttpApi final : public HttpHandler {
   using Path = std::vector<std::string>;
   void check_sender(const HttpRequest& request, const Path& path) const;
   void check_role(const HttpRequest& request, const Path& path);
-  std::shared_ptr<Call> decode_and_route(HttpRequest request, const Path& path, const Reply& reply);
-  std::shared_ptr<Call> route(HttpRequest& request, const Path& path, const Reply& reply);
-  std::shared_ptr<Call> infer(HttpRequest& request, const std::string& model, const std::string& version,
+  // `call` becomes the inference, where the path asks for one.
+  void decode_and_route(HttpRequest request, const Path& path, const std::shared_ptr<Call>& call, const Reply& reply);
+  std::shared_ptr<Call> route(HttpRequest& request, const Path& path, const std::shared_ptr<Call>& call,
                               const Reply& reply);
+  std::shared_ptr<Call> infer(HttpRequest& request, const std::string& model, const std::string& version,
+                              const std::shared_ptr<Call>& call, const Reply& reply);
   HttpResponse answer_model(const HttpRequest& request, const Path& path);
   HttpResponse answer_regions(const HttpRequest& request, const Path& path);
   void change_repository(const HttpRequest& request, const Path& path, const Reply& reply);
@@ -48,7 +50,7 @@ class HttpApi final : public HttpHandler {
 
   Service& service_;
   const HttpApiOptions options_;
-  // Threads for what takes long: loading models, and decompressing bodies.
+  // Threads for what takes long: loading models; decompressing bodies and parsing large ones.
   std::unique_ptr<TaskQueue> work_, decoding_;
 };
 

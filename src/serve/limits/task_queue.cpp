@@ -9,7 +9,9 @@ constexpr std::size_t kMostWaiting = 64;
 
 }  // namespace
 
-TaskQueue::TaskQueue() : thread_([this] { run(); }) {}
+TaskQueue::TaskQueue(int threads) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+}
 
 TaskQueue::~TaskQueue() {
   {
@@ -17,14 +19,14 @@ TaskQueue::~TaskQueue() {
     stops_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 bool TaskQueue::add(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
   if (tasks_.size() >= kMostWaiting) return false;
   tasks_.push_back(std::move(task));
-  changed_.notify_all();
+  changed_.notify_one();
   return true;
 }
 

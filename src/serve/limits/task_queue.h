@@ -1,4 +1,4 @@
-// A thread that does one thing after the other.
+// Threads that do one thing after the other.
 #pragma once
 
 #include <condition_variable>
@@ -6,13 +6,14 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace tessera::serve {
 
 // Thread-safe. Tasks must not throw. The destructor waits for those that were added.
 class TaskQueue {
  public:
-  TaskQueue();
+  explicit TaskQueue(int threads = 1);
   ~TaskQueue();
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
@@ -27,7 +28,7 @@ class TaskQueue {
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
   bool stops_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::vector<std::thread> threads_;  // last: they use the others
 };
 
 }  // namespace tessera::serve

@@ -76,6 +76,8 @@ struct Server::State {
   explicit State(const ServerOptions& given)
       : options(given),
         tracer(make_tracer(options)),
+        bodies(options.limits.all_bodies_bytes),
+        decoded_images(bodies),
         arbiter({.policy = options.policy}),
         repository(arbiter, options.repository, options.cache_bytes),
         access(options.keys),
@@ -86,8 +88,15 @@ struct Server::State {
                 tracer.get()),
         api(service, {options.limits.body_bytes, options.hosts, is_on_loopback(options), options.origins}),
         metrics_handler(api),
-        bodies(options.limits.all_bodies_bytes),
-        http(options.limits, options.threads, service.connections, bodies) {}
+        http(options.limits, options.threads, service.connections, bodies) {
+    repository.images().count_in({bodies.limit(),
+                                  [this](std::int64_t bytes) {
+                                    if (decoded_images.take(bytes)) return true;
+                                    bodies.abandon_slowest();
+                                    return false;
+                                  },
+                                  [this](std::int64_t bytes) { decoded_images.give(bytes); }});
+  }
 
   int listen_http(const std::string& address, HttpHandler& handler) {
     return address == kOff ? 0 : http.listen(address, handler, options.tls);
@@ -105,6 +114,8 @@ struct Server::State {
 
   const ServerOptions options;
   std::unique_ptr<Tracer> tracer;  // lives longer than the requests
+  BodyBudget bodies;               // of both fronts, and of images
+  BodyBudget::Lease decoded_images;
   Arbiter arbiter;
   Repository repository;
   Access access;
@@ -112,7 +123,6 @@ struct Server::State {
   Service service;
   HttpApi api;
   MetricsHandler metrics_handler;
-  BodyBudget bodies;  // of both fronts
   HttpServer http;
   std::unique_ptr<GrpcServer> grpc;
   ServerPorts ports;

@@ -48,6 +48,9 @@ Failure current_failure() {
     switch (error.kind()) {
       case ErrorKind::invalid_argument:
         return {Reason::bad_request, error.message()};
+      // The model was loaded, so it is right for some inputs.
+      case ErrorKind::invalid_model:
+        return {Reason::bad_request, "the model cannot compute inputs of these shapes: " + error.message()};
       case ErrorKind::failed:
         return {Reason::bad_request, "the model failed on this input: " + error.message()};
       case ErrorKind::over_budget:

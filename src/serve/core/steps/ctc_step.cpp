@@ -35,7 +35,7 @@ class CtcStep final : public Step {
     return {{"text", DType::string, {-1}}, {"confidence", DType::f32, {-1}}};
   }
 
-  NamedValues run(Job& job, const NamedValues& values) override {
+  NamedValues run(Job& job, const NamedValues& values, const Cancellation&) override {
     const Tensor& scores = values.find(output_)->second.tensor();
     require_rank(scores, output_, 3);
     check_classes(scores.shape()[2]);

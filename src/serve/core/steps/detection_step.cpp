@@ -65,7 +65,7 @@ class DetectionStep final : public Step {
     return {{"box", DType::f32, {-1, 4}}, {"label", DType::string, {-1}}, {"score", DType::f32, {-1}}};
   }
 
-  NamedValues run(Job& job, const NamedValues& values) override {
+  NamedValues run(Job& job, const NamedValues& values, const Cancellation&) override {
     NamedValues found = candidates(values);
     const Tensor boxes = found.find("boxes")->second.tensor(), scores = found.find("scores")->second.tensor();
     if (boxes.elements() == 0 || scores.elements() == 0) return answer({}, boxes, values);

@@ -50,7 +50,7 @@ class EmbeddingStep final : public Step {
     return {{"embedding", DType::f32, {-1, output_.rank_known ? output_.dims[2] : -1}}};
   }
 
-  NamedValues run(Job&, const NamedValues& values) override {
+  NamedValues run(Job&, const NamedValues& values, const Cancellation&) override {
     const Tensor& states = values.find(output_.name)->second.tensor();
     require_rank(states, output_.name, 3);
     const std::int64_t texts = states.shape()[0], tokens = states.shape()[1], width = states.shape()[2];

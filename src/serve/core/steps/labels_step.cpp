@@ -24,7 +24,7 @@ class LabelsStep final : public Step {
     return {{"label", DType::string, {-1, -1}}, {"score", DType::f32, {-1, -1}}};
   }
 
-  NamedValues run(Job&, const NamedValues& values) override {
+  NamedValues run(Job&, const NamedValues& values, const Cancellation&) override {
     const Tensor& scores = values.find(output_)->second.tensor();
     const std::int64_t rows = scores.rank() > 1 ? scores.shape()[0] : 1;
     const std::int64_t classes = scores.elements() / std::max<std::int64_t>(rows, 1);

@@ -6,6 +6,7 @@ namespace tessera::serve {
 namespace {
 
 constexpr std::int64_t kMostPixels = 16384;  // of a side
+constexpr std::int64_t kMostPixelsOfAll = std::int64_t{1} << 26;
 
 // What the network's only input of pictures says: its channels, and sizes that are not open.
 struct NetworkInput {
@@ -30,38 +31,43 @@ NetworkInput network_input(const Model& model) {
 
 class PictureStep final : public Step {
  public:
-  explicit PictureStep(StepSource source)
-      : input_(network_input(source.model)),
-        options_(picture_options(source.settings, input_.usual)),
-        session_(make_picture_graph("picture", options_), {.memory_limit_bytes = kPictureMemoryBytes}) {
-    source.settings.check_all_read();
-  }
+  PictureStep(std::string output, PictureOptions options, const ImageMemory& images)
+      : output_(std::move(output)), options_(std::move(options)), images_(images) {}
 
   std::vector<TensorInfo> inputs() const override { return {{"image", DType::u8, {-1}}}; }
-  std::vector<TensorInfo> outputs() const override { return {{input_.name, DType::f32, {1, -1, -1, -1}}}; }
+  std::vector<TensorInfo> outputs() const override { return {{output_, DType::f32, {1, -1, -1, -1}}}; }
 
-  NamedValues run(Job& job, const NamedValues& values) override {
-    NamedValues image;
-    image.emplace("image", values.find("image")->second);
-    NamedValues made;
+  NamedValues run(Job&, const NamedValues& values, const Cancellation& cancellation) override {
+    const Tensor& file = values.find("image")->second.tensor();
+    ImageMemory::Lease lease(images_);
+    ImageTensor made;
     try {
-      made = job.run(session_, image);
+      made = make_image_tensor(
+          {static_cast<const std::byte*>(file.raw()), static_cast<std::size_t>(file.bytes())}, options_,
+          [&](std::int64_t bytes) { lease.take(bytes, cancellation); },
+          [&] {
+            if (cancellation.flag().load(std::memory_order_relaxed))
+              throw Failure(Reason::cancelled, "the request was cancelled");
+          });
+    } catch (const Failure& failure) {
+      if (failure.reason() != Reason::too_large) throw;
+      throw Failure(Reason::too_large, fmt::format("the input 'image' is too large: {}", failure.what()));
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::over_budget)
         throw Failure(Reason::too_large, "the input 'image' is too large: " + error.message());
-      if (error.kind() != ErrorKind::failed && error.kind() != ErrorKind::invalid_argument) throw;
-      throw Failure(Reason::bad_request, "the input 'image' is no picture that can be decoded");
+      if (error.kind() != ErrorKind::invalid_argument && error.kind() != ErrorKind::unsupported) throw;
+      throw Failure(Reason::bad_request, "the input 'image' is no picture that can be decoded: " + error.message());
     }
     NamedValues named;
-    named.emplace(input_.name, std::move(made.find("tensor")->second));
-    named.emplace(kPictureSize, std::move(made.find("size")->second));
+    named.emplace(output_, std::move(made.tensor));
+    named.emplace(kPictureSize, Tensor::from<std::int64_t>({2}, {made.height, made.width}));
     return named;
   }
 
  private:
-  const NetworkInput input_;
+  const std::string output_;
   const PictureOptions options_;
-  Session session_;
+  const ImageMemory& images_;
 };
 
 }  // namespace
@@ -87,11 +93,21 @@ PictureOptions picture_options(StepSettings& settings, const PictureOptions& usu
   options.scale = settings.choice("scale", {"unit", "none", "symmetric", "imagenet"});
   options.order = settings.choice("order", {"RGB", "BGR"});
   options.filling = settings.number("filling", options.filling, 0, 255);
+  options.most_pixels = settings.whole("most_pixels", options.most_pixels, 1, kMostPixelsOfAll);
+  require(options.channels != 2, ErrorKind::invalid_argument, "a picture has 1 or 3 channels, not 2");
   return options;
 }
 
 std::unique_ptr<Step> make_picture_step(StepSource source) {
-  return std::make_unique<PictureStep>(std::move(source));
+  NetworkInput input = network_input(source.model);
+  PictureOptions options = picture_options(source.settings, input.usual);
+  source.settings.check_all_read();
+  return std::make_unique<PictureStep>(std::move(input.name), std::move(options), source.images);
+}
+
+std::unique_ptr<Step> make_picture_step(const std::string& output, const PictureOptions& options,
+                                        const ImageMemory& images) {
+  return std::make_unique<PictureStep>(output, options, images);
 }
 
 }  // namespace tessera::serve

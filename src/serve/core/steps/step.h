@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/core/image_memory.h"
 #include "serve/core/servable.h"
 #include "tessera/model.h"
 #include "tessera/share.h"
@@ -42,6 +43,7 @@ struct StepSource {
   StepSettings settings;
   std::filesystem::path folder;  // of the model, where its files lie
   const Model& model;
+  const ImageMemory& images;  // lives longer than the step
 };
 
 // Thread-safe.
@@ -52,8 +54,9 @@ class Step {
   virtual std::vector<TensorInfo> inputs() const = 0;
   virtual std::vector<TensorInfo> outputs() const = 0;
   // `values` has at least the inputs, by name. Returns the outputs, and for steps before a network also what steps
-  // after it may want to know. Throws Error or Failure for what a client sent wrong.
-  virtual NamedValues run(Job& job, const NamedValues& values) = 0;
+  // after it may want to know. What takes long ends early once `cancellation` is set. Throws Error or Failure for what
+  // a client sent wrong.
+  virtual NamedValues run(Job& job, const NamedValues& values, const Cancellation& cancellation) = 0;
 };
 
 // Texts to the numbers of their tokens: `text` BYTES [n] to what text::text_inputs fills. Settings: tokenizer

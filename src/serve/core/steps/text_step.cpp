@@ -28,7 +28,7 @@ class TextStep final : public Step {
     return infos;
   }
 
-  NamedValues run(Job& job, const NamedValues& values) override {
+  NamedValues run(Job& job, const NamedValues& values, const Cancellation&) override {
     const Tensor& texts = values.find("text")->second.tensor();
     if (texts.elements() == 0) throw Failure(Reason::bad_request, "the input 'text' is empty");
     NamedValues made;
