@@ -3,7 +3,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/short_slices.h"
+#include "base/threads/short_slices.h"
 
 namespace tessera::serve {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "base/checked.h"
+#include "base/numbers/checked.h"
 #include "io/image.h"
 #include "io/image_resize.h"
 
