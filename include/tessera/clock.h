@@ -8,19 +8,19 @@
 
 namespace tessera {
 
-// Given to runs by RunOptions::clock; limits, gates and turns on the cores count in its time. Thread-safe.
+// The clock of a run (RunOptions::clock): time limits, gates and turns on the cores use its time. Thread-safe.
 class TESSERA_API Clock {
  public:
-  // A place where one thread waits until another notifies it. A thread that works in a clock's time waits nowhere else,
-  // so that virtual time can go on while it waits.
+  // Lets one thread wait until another notifies it. A thread that works in a clock's time must wait only here, so that
+  // virtual time can advance meanwhile.
   class TESSERA_API Signal {
    public:
     virtual ~Signal() = default;
-    // Lets the wait in progress return, or else the next one. May be called by any thread.
+    // Ends the wait in progress, or else the next one. May be called by any thread.
     virtual void notify() = 0;
     // Only one thread waits at a time.
     virtual void wait() = 0;
-    // Returns false if the time came before a notification.
+    // Returns false if the time was reached before a notification.
     virtual bool wait_until(std::int64_t time_ns) = 0;
   };
 

@@ -32,14 +32,14 @@ struct StepInfo {
   Clock* clock = nullptr;  // never null in a call; what the run's time is read from
 };
 
-// Given to runs by RunOptions::gate. Shared by the runs of a job; called from the thread of each run.
+// A gate is given to runs by RunOptions::gate and shared by the runs of a job; each run calls it from its own thread.
 class TESSERA_API StepGate {
  public:
   virtual ~StepGate() = default;
-  // Asked before every step; must be quick and must not block.
+  // Whether the run may begin this step. Called before every step; must be quick and must not block.
   virtual bool may_pass(const StepInfo& step) = 0;
-  // Called after may_pass said no, while the run holds no core; returns when it may be worth asking again. In virtual
-  // time it waits by the clock alone (Clock::sleep_until, Clock::Signal).
+  // Called after may_pass returned false, while the run holds no core; returns when asking again may succeed. In
+  // virtual time it must wait only by the clock (Clock::sleep_until, Clock::Signal).
   virtual void wait(const StepInfo& step) = 0;
   // Who is charged for the temporary memory of the runs that this gate holds. Null: their session.
   virtual runtime::RunMemory* memory() { return nullptr; }

@@ -1,4 +1,4 @@
-// Pruning a model in one go, by the magnitudes of its weights. For pruning while a net trains see PruneOptions in
+// Prunes a model in one step, by the magnitudes of its weights. For pruning during training see PruneOptions in
 // tessera/train.h.
 #pragma once
 
@@ -16,15 +16,16 @@
 namespace tessera {
 
 struct OneShotPruneOptions {
-  double sparsity = 0.9;  // the share of weights, channels or heads that goes; in [0, 1)
-  // "none": weights anywhere become zero. "N:M": of M weights in a row along a layer's inputs N stay, whatever the
-  // sparsity. "channels": channels of convolutions and products with a matrix are taken out of the shapes, with all
-  // that depends on them; channels that sums or depthwise convolutions tie go together. "heads": heads of attention are
-  // taken out of the projections of queries, keys, values and results; one of each attention stays.
+  double sparsity = 0.9;  // the share of weights, channels or heads to remove; in [0, 1)
+  // "none": weights anywhere become zero. "N:M": of M adjacent weights along a layer's inputs N are kept, whatever the
+  // sparsity. "channels": channels of convolutions and products with a matrix are removed from the shapes, with
+  // everything that depends on them; channels that sums or depthwise convolutions tie together are removed together.
+  // "heads": heads of attention are removed from the projections of queries, keys, values and results; at least one
+  // head of each attention is kept.
   std::string structure = "none";
-  bool global = false;               // the share is of all layers together, else of each
-  std::vector<std::string> exclude;  // patterns of names or labels (see PrunedLayer) of weights that stay as they are
-  // Names of the weights that may be pruned, with "channels" also those whose channels theirs are tied to; empty: all.
+  bool global = false;               // whether the share applies to all layers together, or to each
+  std::vector<std::string> exclude;  // patterns of names or labels (see PrunedLayer) of weights not to prune
+  // Names of the weights that may be pruned (with "channels", all weights tied to them too); empty: all.
   std::vector<std::string> only;
 };
 
@@ -38,10 +39,10 @@ struct PrunedLayer {
 
 struct PruneReport : CompressionCosts {
   std::vector<PrunedLayer> layers;
-  // Nodes that keep the channels or heads in front of them in the net, because their operator does not treat these one
-  // by one. Empty for other structures.
+  // Nodes that prevent the removal of the channels or heads in front of them, because their operator does not treat
+  // these one by one. Empty for other structures.
   std::vector<std::string> kept_by;
-  // With "N:M" these weights stay as they are, because the inputs of their layers are no multiple of M.
+  // Weights that "N:M" did not prune, because the number of their layers' inputs is not a multiple of M.
   std::vector<std::string> left_out;
   std::int64_t parameters_before = 0, parameters_after = 0;  // float32 numbers of the model
 };

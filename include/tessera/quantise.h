@@ -1,4 +1,4 @@
-// Quantisation of a trained model: smaller and faster, with an account of what each layer costs.
+// Quantises a trained model to make it smaller and faster, and reports what each layer loses.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@
 
 namespace tessera {
 
-// Which inputs the ranges of activations are taken from, and which the metric is computed on.
+// The samples from which the ranges of activations are taken, and on which the metric is computed.
 struct CalibrationData {
-  // An .npz file whose arrays have the names of the model's inputs, a folder of .npz and .npy files or of pictures, or
-  // a .toml file that names one of these (docs/quantisation.md). Files are read one after the other: memory does not
-  // grow with the number of samples. A folder for each class gives labels.
+  // An .npz file whose arrays have the names of the model's inputs, a folder of .npz and .npy files or of images, or a
+  // .toml file that names one of these (docs/quantisation.md). Files are read one after the other: memory does not grow
+  // with the number of samples. With one folder per class, the folders give the labels.
   std::string path;
-  std::string normalise;          // of pictures: none, 0-1, -1-1 or imagenet; see `tessera run --normalise`
-  std::string labels;             // the array that is no input but the labels; empty: "labels", "label" or "y" if there
-  std::int64_t batch = 8;         // samples that one run takes, where the model leaves the number open
+  std::string normalise;          // for images: none, 0-1, -1-1 or imagenet; see `tessera run --normalise`
+  std::string labels;             // the array with the labels; empty: "labels", "label" or "y", if present
+  std::int64_t batch = 8;         // samples per run, where the model leaves the number open
   std::int64_t most_samples = 0;  // 0: all
 };
 
@@ -33,28 +33,31 @@ enum class RangeEstimator : std::uint8_t { automatic, min_max, percentile, mse, 
 struct QuantiseOptions {
   std::string weights = "int8";  // or int4: weight-only
   bool full = false;             // activations too: int8 weights per channel, uint8 activations per tensor
-  // Weights of a product along the inputs that share a scale: 16, 32, 64, 128 or 256; 0: 32 with int4, 128 with int8.
-  // A layer whose weights it would make larger has a smaller one, a scale for each output channel, or stays in float.
+  // The number of weights along the inputs of a product that share a scale: 16, 32, 64, 128 or 256; 0: 32 with int4,
+  // 128 with int8. A layer whose weights would become larger gets smaller groups, one scale per output channel, or
+  // stays in float.
   std::int64_t group = 0;
   CalibrationData data;  // needed for `full`, for a metric and for a diagnosis
-  // automatic: the one with which the outputs are closest to those of the float model on the samples of the diagnosis
+  // automatic: the estimator whose outputs are closest to those of the float model on the samples of the diagnosis
   RangeEstimator estimator = RangeEstimator::automatic;
-  double percentile = 99.99;     // of the values that lie within the range
-  bool correct_bias = true;      // for the mean error that rounding the weights causes
+  double percentile = 99.99;     // percentage of the values that lie within the range
+  bool correct_bias = true;      // corrects the mean error of rounding the weights
   bool correct_variance = true;  // of each channel's weights; kept only where the outputs become closer
   // Whether to equalise the ranges of channels across layers and in front of products (SmoothQuant). Each of the two is
   // kept only where the outputs become closer.
   bool equalise = true;
-  // Weights are rounded up or down so that the outputs of their layer change least on the calibration data (AdaRound,
+  // Rounds weights up or down so that the outputs of their layer change least on the calibration data (AdaRound,
   // arXiv:2004.10568) instead of to the nearest integers; kept only where the model's outputs become closer. Takes
-  // seconds to minutes: `rounding_steps` steps of an optimiser for each layer.
+  // seconds to minutes: `rounding_steps` steps of an optimiser per layer.
   bool adaptive_rounding = false;
   int rounding_steps = 500;
   std::vector<std::string> exclude;  // patterns of names of layers that stay in float: "conv1*"
   bool diagnose = true;              // the signal-to-noise ratio of each layer alone; always with max_drop
-  // Samples, spread over the data, on which schemes and single layers are judged; 0: 32 to 512, by what a run takes.
+  // The number of samples, spread over the data, on which schemes and single layers are judged; 0: 32 to 512, depending
+  // on the time of a run.
   std::int64_t diagnosis_samples = 0;
-  // Layers stay in float, the worst first, until the metric is at most this much worse than the float model's.
+  // Keeps layers in float, those with the largest loss first, until the metric is at most this much worse than that of
+  // the float model.
   std::optional<double> max_drop;
   // A metric of trainings (accuracy, f1 …; they need labels), agreement (the share of samples or positions whose
   // largest score stays in its place), cosine, snr, or "command:…" (also a path with a slash): a command that gets the

@@ -113,23 +113,24 @@ struct PruneOptions {
   bool keep_zeros = false;  // nothing more is pruned, but weights that are zero at the beginning stay zero
 };
 
-// Which net is trained.
+// The net to train.
 struct NetOptions {
   std::string builder;                       // one of the nets that `tessera new` knows …
   std::string file;                          // … or a model file, whose float32 weights are trained on
   std::map<std::string, std::int64_t> dims;  // sizes of named dimensions, and options of the builder
   std::uint64_t seed = 1;                    // of the builder's weights, and of a new last layer
-  // Weights of the same names and shapes in this file are taken: an .npz file, a checkpoint or the folder of a
+  // A file from which weights of the same names and shapes are loaded: an .npz file, a checkpoint, the folder of a
   // training, or a model.
   std::string weights;
-  // Above 0: the last layer before the output that the first loss compares is replaced by one with so many outputs and
-  // new weights (train/net/new_head.h).
+  // Above 0: replaces the last layer before the output that the first loss compares by one with so many outputs and new
+  // weights (train/net/new_head.h).
   std::int64_t classes = 0;
   std::vector<std::string> frozen;  // patterns of names of weights that stay as they are: "conv1.*"
-  // Patterns of names of constants that are trained, whatever the file says of them; they count more than `frozen`.
+  // Patterns of names of constants to train, whatever the file says of them; they take precedence over `frozen`.
   std::vector<std::string> trained;
   double dropout = -1;  // the probability of each Dropout of the net; below 0: as the file has it
-  // "train": BatchNormalization normalises by the batch and keeps running statistics; "frozen": by its statistics.
+  // "train": BatchNormalization uses the statistics of the batch and updates running statistics; "frozen": it uses its
+  // running statistics.
   std::string batch_norm = "train";
 };
 
@@ -183,35 +184,35 @@ struct SampleSource {
 };
 
 // The samples that a net learns from. A path is an .npz file (arrays by field name, dimension 0 counts the samples), a
-// .csv table, an IDX file (pictures; `train_labels` has their labels), a text file (.txt), CIFAR's binary folder, or a
-// folder of pictures with a folder for each class.
+// .csv table, an IDX file (images; `train_labels` has their labels), a text file (.txt), CIFAR's binary folder, or a
+// folder of images with one folder per class.
 struct TrainingData {
   std::string train, test;
   std::string train_labels, test_labels;  // of IDX files
   // In place of files: fields by name, [samples, …].
   std::map<std::string, Tensor> train_arrays, test_arrays;
   std::optional<SampleSource> train_source, test_source;
-  // Where there is no test data: this part of the training data is held out, the same samples for every seed.
+  // Without test data: this share of the training data is held out, the same samples for every seed.
   double hold_out = 0;
-  // Data apart from the test data that the training is judged by while it goes on: which weights are the best ones, and
-  // when to stop. Without any the test data serve for that.
+  // Validation data, by which the training is judged while it runs: they decide which weights are the best ones, and
+  // when to stop. Without any, the test data are used.
   std::string validation, validation_labels;
   std::map<std::string, Tensor> validation_arrays;
   std::optional<SampleSource> validation_source;
-  double validation_share = 0;  // where there are none: this part of the training data, chosen as for hold_out
+  double validation_share = 0;  // without validation data: this share of the training data, chosen as for hold_out
   std::int64_t batch = 32;
   bool shuffle = true;
-  // Which samples an epoch has: "once", each of them; "balanced", as many as there are, drawn with replacement, each
-  // class as often as any other; "weighted", drawn in proportion to the field `sampling_weights`.
+  // The samples of an epoch: "once", each sample once; "balanced", as many as there are, drawn with replacement, all
+  // classes equally often; "weighted", drawn in proportion to the field `sampling_weights`.
   std::string sampling = "once";
   std::string sampling_weights;
-  std::vector<std::string> augment;   // of training data; see train/data/transform.h
-  std::vector<std::string> prepare;   // the same transforms for training and test data
+  std::vector<std::string> augment;   // transforms of training data; see train/data/transform.h
+  std::vector<std::string> prepare;   // transforms of training and test data alike
   int workers = 2;                    // threads that prepare batches ahead of use
-  std::int64_t batch_multiplier = 1;  // a worker makes so many batches at a time
+  std::int64_t batch_multiplier = 1;  // batches that a worker makes at a time
   std::string cache = "none";         // of decoded samples: none, memory, disk
-  double mixup = 0;                   // above 0: pictures are mixed, see train/data/loader.h
-  // Pictures of folders: their size (0: of the first one) and channels.
+  double mixup = 0;                   // above 0: images are mixed, see train/data/loader.h
+  // Folders of images: their size (0: that of the first one) and channels.
   std::int64_t height = 0, width = 0, channels = 3;
   // Tables: the column to predict, whether it is a number, and how columns are encoded
   // (train/data/tables/column_encoding.h).
@@ -219,8 +220,8 @@ struct TrainingData {
   bool target_is_number = false;
   std::map<std::string, std::string> encodings;
   std::vector<std::string> ignored_columns;
-  std::string separator;                    // between cells; empty: that of the table's first lines
-  std::vector<std::string> missing_values;  // words that stand for a missing value beside "", "NA", "nan", "?" and such
+  std::string separator;                    // between cells; empty: detected from the table's first lines
+  std::vector<std::string> missing_values;  // words for a missing value besides "", "NA", "nan", "?" and such
   double clip_quantile = 0;
   // Text: tokens are "character" or "word", a sample has `length` of them, and the task is "tokens" or "next_token".
   std::string tokens = "character", task = "tokens";

@@ -14,7 +14,7 @@
 namespace tessera::cost {
 namespace {
 
-// Below this share of the time nobody should spend a day on it.
+// Gains below this share of the time are not worth mentioning.
 constexpr double kWorthSaying = 0.01;
 
 std::string percent(double share) {
@@ -50,7 +50,7 @@ void advise_batch(const Situation& situation, std::vector<Advice>& list) {
   }
   // Bytes in memory at once: training keeps all activations for the backward pass.
   const double live = situation.training ? activation_bytes : largest_activation;
-  std::vector<std::pair<double, double>> options;  // factor, seconds a present batch
+  std::vector<std::pair<double, double>> options;  // factor, seconds per present batch
   for (double factor = 1; factor <= 1024; factor *= 2) {
     if (factor > 1 && weight_bytes + factor * live > static_cast<double>(now.device.memory_bytes)) break;
     std::vector<Work> works;
@@ -59,7 +59,7 @@ void advise_batch(const Situation& situation, std::vector<Advice>& list) {
   }
   const double present = options.front().second,
                best = std::ranges::min(options, {}, &std::pair<double, double>::second).second;
-  // The smallest that comes within a tenth of the best.
+  // Chooses the smallest batch whose time is within a tenth of the best.
   const auto chosen = std::ranges::find_if(options, [&](const auto& option) { return option.second <= best * 1.1; });
   const double gain = 1 - chosen->second / present;
   std::vector<std::pair<double, std::string>> bound;

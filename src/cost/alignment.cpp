@@ -21,7 +21,8 @@ struct Fit {
 Fit fit(const Product& product, const Tile& tile, int multiprocessors) {
   const std::int64_t rows = ceil_divide(product.m, tile.m), columns = ceil_divide(product.n, tile.n);
   Fit result;
-  // Fewer tiles than multiprocessors share their sums: each takes a slice of K, of 256 elements at least.
+  // If there are fewer tiles than multiprocessors, K is split into slices of at least 256 elements, whose sums are
+  // added.
   const std::int64_t whole = rows * columns * product.count;
   const std::int64_t slices = std::clamp<std::int64_t>(
       std::min(multiprocessors / std::max<std::int64_t>(whole, 1), product.k / 256), 1, multiprocessors);
@@ -33,7 +34,8 @@ Fit fit(const Product& product, const Tile& tile, int multiprocessors) {
   return result;
 }
 
-// The largest tile, unless a smaller one fits better by a tenth: larger ones reuse more of what they read.
+// Chooses the largest tile, unless a smaller one fits better by a tenth: larger tiles reuse more of the data that they
+// read.
 void choose_tile(const Product& product, const DeviceProfile& device, Alignment& alignment) {
   constexpr double worth_a_smaller_tile = 1.1;
   Fit best;
@@ -73,7 +75,7 @@ Alignment align(const Work& work, const DeviceProfile& device) {
   check(convolution ? "output channels" : "N", convolution ? product.output_channels : product.n);
   check(convolution ? "input channels" : "K", convolution ? product.input_channels : product.k);
   alignment.aligned = alignment.misaligned.empty();
-  // The rows of an operand begin at 16 bytes whatever their number is.
+  // The number of rows does not affect alignment: each row begins at 16 bytes if its length is aligned.
   if (alignment.misaligned.size() > rows_only) alignment.aligned_share = device.misaligned_share;
   if (!device.tiles.empty() && device.multiprocessors > 0) choose_tile(product, device, alignment);
   return alignment;

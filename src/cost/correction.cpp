@@ -17,8 +17,8 @@ bool alike(const Sample& a, const Sample& b) {
 
 double Correction::factor(std::string_view kernel, const ShapeClass& shape) const {
   const bool known = knows(kernel);
-  // A sample an octave away in one size counts a two-hundredth of one that is the same; one of another intensity still
-  // less.
+  // The weight of a sample falls to a two-hundredth at an octave's distance in one size, and faster with the distance
+  // in intensity.
   double weights = 0, sum = 0;
   for (const Sample& sample : samples_) {
     if (known && sample.kernel != kernel) continue;

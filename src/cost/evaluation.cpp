@@ -57,7 +57,7 @@ Work with_batch(const Work& work, double factor) {
   result.cost.bytes_written *= factor;
   result.rows = static_cast<std::int64_t>(std::llround(static_cast<double>(work.rows) * factor));
   if (!result.gemm) return result;
-  // Products of activations alone are as many as the batch; those with weights have more rows.
+  // The number of products of activations grows with the batch; products with weights get more rows.
   std::int64_t& grows =
       result.gemm->fixed_n || result.gemm->fixed_k || result.gemm->count == 1 ? result.gemm->m : result.gemm->count;
   grows = std::max<std::int64_t>(1, std::llround(static_cast<double>(grows) * factor));

@@ -11,7 +11,7 @@ std::vector<Fusion> find_fusions(const Evaluation& evaluation, const ir::Graph& 
   std::map<ir::NodeId, std::size_t> layer_of;
   for (std::size_t i = 0; i < evaluation.layers.size(); ++i) layer_of[evaluation.layers[i].work.node] = i;
   std::vector<Fusion> fusions;
-  std::vector<std::size_t> head(evaluation.layers.size());  // that each layer became part of; itself at first
+  std::vector<std::size_t> head(evaluation.layers.size());  // the layer into which each one was fused; itself at first
   std::vector<Work> fused;
   for (std::size_t i = 0; i < evaluation.layers.size(); ++i) {
     head[i] = i;
@@ -26,7 +26,7 @@ std::vector<Fusion> find_fusions(const Evaluation& evaluation, const ir::Graph& 
       const auto producer = layer_of.find(graph.value(input).producer);
       if (producer == layer_of.end()) continue;
       const Work& before = evaluation.layers[producer->second].work;
-      // Only what writes each element once, as the last thing it does, can go on with it in registers.
+      // Only an operator that writes each element once, as the last thing it does, can continue with it in registers.
       const bool normalises = ops::op_of(graph.node(before.node)).has(ops::Trait::normalises);
       if (!normalises && !before.product && !before.element_wise) continue;
       const std::size_t into = head[producer->second];

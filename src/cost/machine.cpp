@@ -6,13 +6,13 @@
 namespace tessera::cost {
 namespace {
 
-// Multiply-adds of whole registers, two in a cycle, at this rate.
+// Two multiply-adds of whole registers per cycle, at this clock rate.
 constexpr double kCyclesPerSecond = 3.125e9;
 constexpr double kOperationsPerLane = 2 * 2;
 constexpr double kBytesPerSecond = 20e9, kSharedBytesPerSecond = 50e9;
 // A layer reads weights and one or two values, and writes one, all of which pass through the cache.
 constexpr std::int64_t kValuesAtOnce = 4;
-// Clouds rent cores with 2 to 16 MiB of the last cache each, and show the guest all of it.
+// Clouds rent out cores with 2 to 16 MiB of the last-level cache each, and show the guest the whole cache.
 constexpr std::int64_t kRentedBytesPerCore = std::int64_t{8} << 20;
 
 int float32_lanes(base::Isa isa) {
@@ -37,7 +37,7 @@ Machine::Machine(const base::CpuInfo& info)
       shared_bytes_per_second(kSharedBytesPerSecond),
       near_cache_bytes(info.own_cache().bytes / kValuesAtOnce) {
   const base::CpuCache& last = info.caches.back();
-  // Cores that this process may not use fill their part of the cache.
+  // Cores that this process may not use occupy their share of the cache.
   shared_cache_bytes = last.bytes * std::min(info.usable_cores, last.cores) / last.cores;
   if (info.is_virtual) shared_cache_bytes = std::min(shared_cache_bytes, info.usable_cores * kRentedBytesPerCore);
 }

@@ -8,7 +8,8 @@
 namespace tessera::cost {
 namespace {
 
-// How much of a measurement the usual correction takes in: the mean of the first ones, then a slow average.
+// The least weight of a new measurement in the usual correction: the mean of the first ones, then a slow moving
+// average.
 constexpr double kLeastRate = 0.01;
 
 }  // namespace
@@ -33,8 +34,8 @@ void Predictor::learn(std::uint64_t key, double modelled_ns, double measured_ns)
   if (corrections_.size() >= kMostKinds && !corrections_.contains(key)) return;
   Correction& known = corrections_[key];
   known.latest[static_cast<std::size_t>(known.samples++) % kRemembered] = static_cast<float>(factor);
-  // The median follows a change within a few measurements and takes no notice of single ones that a page fault or
-  // another program made long.
+  // The median follows a change within a few measurements and ignores outliers, such as those from a page fault or
+  // another program.
   std::array<float, kRemembered> sorted = known.latest;
   const auto end = sorted.begin() + std::min<std::ptrdiff_t>(known.samples, kRemembered);
   const auto middle = sorted.begin() + (end - sorted.begin()) / 2;

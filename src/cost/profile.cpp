@@ -10,13 +10,13 @@
 namespace tessera::cost {
 namespace {
 
-// Names of devices without their variant, and the variant that is meant.
+// Names of devices without a variant, and the usual variant of each.
 constexpr std::pair<std::string_view, std::string_view> kUsualVariants[] = {
     {"a100", "a100-80-sxm"},       {"a100-40", "a100-40-sxm"}, {"a100-80", "a100-80-sxm"}, {"a100-sxm", "a100-80-sxm"},
     {"a100-pcie", "a100-80-pcie"}, {"h100", "h100-sxm"},       {"v100", "v100-16"},
 };
 
-// The name that looks most like a misspelt one, or "" where none does.
+// The name most similar to a misspelt one, or "" if none is similar.
 std::string_view similar_name(std::string_view misspelt) {
   constexpr std::size_t most_bytes = 50, most_mistakes = 2;
   if (misspelt.size() > most_bytes) return "";

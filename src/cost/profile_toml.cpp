@@ -1,4 +1,4 @@
-// Profiles as TOML text.
+// Reads and writes profiles as TOML text.
 #include <algorithm>
 #include <cmath>
 #include <sstream>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kTera = 1e12, kGiga = 1e9;
 
-// One table of the file, with what it may hold: a misspelt key is an error, not a figure that is silently zero.
+// A table of the file with its known keys: a misspelt key is an error, not a number that is silently zero.
 class Reader {
  public:
   Reader(const toml::table& table, std::string where, std::initializer_list<std::string_view> known)

@@ -5,8 +5,9 @@
 namespace tessera::cost {
 namespace {
 
-// Seconds for the bytes of an operator. A GPU's come from its memory; a CPU's from the nearest cache that holds them,
-// and weights from the nearest that holds everything the run touches, since all of it passes between two uses.
+// Seconds to transfer the bytes of an operator. On a GPU they come from memory. On a CPU activations come from the
+// nearest cache that holds them, and weights from the nearest that holds everything the run touches, since all of that
+// passes through the caches between two uses.
 double seconds_for_bytes(const Work& work, const DeviceProfile& device, const Surroundings& surroundings) {
   if (device.kind == DeviceKind::gpu) return work.bytes() / device.bandwidth;
   const auto bandwidth_for = [&](double bytes) {

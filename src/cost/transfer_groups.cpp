@@ -7,9 +7,9 @@
 namespace tessera::cost {
 namespace {
 
-// A way to transfer and compute all stages before some stage.
+// A schedule of the transfers and computations of all stages before some stage.
 struct State {
-  double transferred = 0, computed = 0;  // seconds until
+  double transferred = 0, computed = 0;  // seconds until both have ended
   std::size_t from = 0, parent = 0;      // where its last group begins; the state there
 };
 
@@ -52,7 +52,8 @@ class Search {
       State next{from.transferred + overhead_ + transfer_[end] - transfer_[begin], 0, begin, index};
       next.computed = std::max(next.transferred, from.computed) + compute_[end] - compute_[begin];
       if (bound(next, end) >= best) {
-        // A longer group ends later still once its transfer alone is what takes too long.
+        // Stops when the transfer of the group alone makes it too slow, because that of longer groups takes longer
+        // still.
         if (next.transferred + compute_[stages_.size()] - compute_[begin] >= best) break;
         continue;
       }
@@ -66,7 +67,7 @@ class Search {
       return a.transferred <= b.transferred && a.computed <= b.computed;
     };
     if (std::ranges::any_of(others, [&](const State& other) { return beats(other, state); })) return false;
-    others.push_back(state);  // those that it beats may be parents: they stay
+    others.push_back(state);  // dominated states may be parents of others, so they stay
     return true;
   }
 
@@ -87,7 +88,7 @@ class Search {
   std::vector<std::vector<State>> states_;  // by the stage before which they end
 };
 
-// Groups of about so many seconds of transfer.
+// Groups whose transfers take about `seconds` each.
 std::vector<std::size_t> even_groups(std::span<const TransferStage> stages, double seconds) {
   std::vector<std::size_t> ends;
   double group = 0;

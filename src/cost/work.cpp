@@ -9,7 +9,7 @@
 namespace tessera::cost {
 namespace {
 
-// As ops::Cost counts it in a precision that a tensor is not stored in: float32 takes its place in memory.
+// The type of a tensor as counted in another precision than its own: only float32 tensors change their size in memory.
 ops::TensorType counted_type(const ir::ValueType& type, Precision precision) {
   const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
   if (!shape) return {};
@@ -96,7 +96,7 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
   std::vector<ops::TensorType> inputs, outputs;
   std::vector<const Tensor*> constants;
   for (const ir::ValueId input : node.inputs) {
-    // Weights that a layer rounds are packed so.
+    // Weights that a layer rounds are packed in bfloat16.
     const bool packed = input.valid() && rounds_to_bf16(node) && graph.constant(input) != nullptr &&
                         graph.constant(input)->shape().size() > 1;
     inputs.push_back(input.valid() ? counted_type(graph.value(input).type, packed ? Precision::bf16 : stored)

@@ -45,7 +45,7 @@ class Comparison {
   }
 
  private:
-  // Handles match when they were mapped to each other, or are met for the first time and say the same of themselves.
+  // Whether handles match: they were mapped to each other, or are seen for the first time and have equal descriptions.
   bool match(ValueId a, ValueId b) {
     if (!a.valid() || !b.valid()) return a.valid() == b.valid();
     ValueId& image = map_[static_cast<std::size_t>(a.index)];

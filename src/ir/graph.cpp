@@ -59,7 +59,7 @@ ValueId Graph::new_value(ValueInfo info) {
 }
 
 std::string Graph::fresh_name(std::string_view prefix) {
-  // Names made here carry a number above that of every name given so far (see new_value).
+  // Generated names have a number above that of every name given so far (see new_value).
   return std::string(prefix) + "_" + std::to_string(next_name_++);
 }
 

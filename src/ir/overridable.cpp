@@ -8,8 +8,7 @@
 namespace tessera::ir {
 namespace {
 
-// A type from its text, which the parser of graphs reads; that of the constant where a hostile name of a dimension
-// hinders it.
+// Parses the type with the parser of graphs; the type of the constant if a hostile name of a dimension makes that fail.
 ValueType type_from(const std::string& text, const Tensor& constant) {
   try {
     const Graph graph = parse("graph \"type\" {\n  input %x : " + text + "\n  output %x\n}");

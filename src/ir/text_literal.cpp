@@ -155,7 +155,7 @@ std::uint64_t read_integer_bits(Scanner& scanner, DType type, std::string_view n
   return value;
 }
 
-// Elements as they are read: grows with the text, whatever the shape claims.
+// A buffer for elements as they are read: it grows with the text, whatever the shape claims.
 class ElementBuffer {
  public:
   explicit ElementBuffer(DType type) : type_(type), width_(bits_of(type)) {}

@@ -11,7 +11,7 @@ bool is_letter(char c) {
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
-// A colon belongs to a word only between others of these, so that "%x: f32[]" reads as one expects.
+// A colon belongs to a word only between other word characters, so that "%x: f32[]" reads as expected.
 bool is_word_character(char c) {
   return is_letter(c) || is_digit(c) || c == '.' || c == '/' || c == '-';
 }

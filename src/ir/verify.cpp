@@ -11,7 +11,7 @@
 namespace tessera::ir {
 namespace {
 
-// A node to be named in a message, should it come to one.
+// A node to be named if a message is needed.
 struct Place {
   const Graph& graph;
   NodeId node;
@@ -100,7 +100,7 @@ class Verifier {
            to_string(actual));
   }
 
-  // Values: unique names, whole types, and an origin that holds what it says.
+  // Checks values: unique names, complete types, and an origin that contains what it claims.
   void check_values() {
     std::unordered_set<std::string_view> names;
     for (std::size_t i = 0; i < graph_.value_count(); ++i) {
@@ -171,7 +171,7 @@ class Verifier {
            "value '{}' is output {} of {}, but has another source", info.name, i, place(id));
   }
 
-  // `use` gives the words for a message.
+  // `use` returns the words for a message.
   template <typename Use>
   void check_use(ValueId id, const Use& use) const {
     if (!in_range(id))

@@ -1,5 +1,5 @@
-// The two nets that work on compression measures itself by (Han et al., arXiv:1506.02626 and arXiv:1510.00149), as
-// Caffe's model zoo has them.
+// The two nets that papers on compression use for comparison (Han et al., arXiv:1506.02626 and arXiv:1510.00149), as in
+// Caffe's model zoo.
 #include "models/layers.h"
 #include "models/nets.h"
 

@@ -1,4 +1,4 @@
-// A perceptron with rectifiers: what is called "MLP" in comparisons of training speed.
+// A perceptron with rectifiers, the "MLP" in comparisons of training speed.
 #include "models/layers.h"
 #include "models/nets.h"
 

@@ -65,7 +65,7 @@ std::vector<AlignedModel::Initializer> AlignedModel::take_initializers(GraphProt
   for (TensorProto& tensor : *graph.mutable_initializer()) {
     if (const auto kept = kept_out_.extract(&tensor); !kept.empty()) data[&tensor] = kept.mapped();
   }
-  // Those of attributes and subgraphs lie deeper; they stay in their place.
+  // Initializers of attributes and subgraphs are nested more deeply; their data stay in the message.
   for (const auto& [tensor, bytes] : kept_out_) tensor->set_raw_data(bytes.data(), bytes.size());
   kept_out_.clear();
   std::vector<Initializer> initializers;
@@ -90,7 +90,7 @@ std::int64_t lay_out(Initializers& initializers, std::int64_t position) {
       }
       const std::int64_t needed = varint_bytes(each.bytes());
       if (needed > length_bytes) continue;
-      // One byte more for the length made the padding, and so the length, a little smaller.
+      // A longer length field reduced the padding, and thereby the length, a little.
       if (needed < length_bytes) each.padding += kAlignment;
       position = begin + each.bytes();
       break;
@@ -99,7 +99,7 @@ std::int64_t lay_out(Initializers& initializers, std::int64_t position) {
   return position;
 }
 
-// Adds an alignment's worth of padding; of a field that comes twice the last one counts.
+// Adds padding of a whole alignment, in a second doc_string: of a repeated field the last one counts.
 template <typename Initializers>
 void lengthen(Initializers& initializers) {
   const auto first = std::ranges::find_if(initializers, [](const auto& each) { return !each.data.empty(); });

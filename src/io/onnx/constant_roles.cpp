@@ -34,7 +34,7 @@ std::optional<std::string_view> property(const Message& message, std::string_vie
   return std::nullopt;
 }
 
-// The last word of the text that is a kind of tensor.
+// The role for the last word in the text that is a kind of tensor.
 ConstantRole last_kind(std::string_view text) {
   const auto is_letter = [](char c) { return (c >= 'A' && c <= 'Z') || c == '_'; };
   ConstantRole role = ConstantRole::unmarked;
@@ -49,8 +49,8 @@ ConstantRole last_kind(std::string_view text) {
   return role;
 }
 
-// The tensors of the program by the names that it has for them. A signature names the kind of each before its target;
-// inputs come before outputs, whose kinds are others.
+// The roles of the program's tensors by their names in the program. A signature states the kind of each before its
+// target; inputs come before outputs, which have other kinds.
 Roles roles_of_signature(std::string_view signature) {
   Roles roles;
   std::size_t begin = 0;
@@ -77,7 +77,7 @@ std::set<std::string, std::less<>> names_in(std::string_view list) {
   return names;
 }
 
-// Whether a name is that of a parameter with an ending: conv.weight_bias.
+// Whether a name is that of a parameter with a suffix: conv.weight_bias.
 bool continues_a_parameter(std::string_view name, const Roles& program) {
   auto next = program.upper_bound(name);
   // Names between a prefix of `name` and `name` itself may come first: a few steps back find the longest prefix.

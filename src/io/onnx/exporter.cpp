@@ -105,8 +105,8 @@ bool Exporter::is_outer_constant(const Scope& scope, const std::string& name, co
   return false;
 }
 
-// Values keep their names unless empty, taken before, or taken in a graph around. `captured`: the outer names of the
-// last inputs.
+// Names the values of a scope. A value keeps its name unless it is empty, taken already, or taken in an enclosing
+// graph. `captured`: the outer names of the last inputs.
 void Exporter::name_values(Scope& scope, const std::vector<std::string>& captured) {
   const ir::Graph& graph = *scope.graph;
   scope.names.resize(graph.value_count());
@@ -136,7 +136,7 @@ void Exporter::write_value(const std::string& name, const ir::ValueType& type, V
   write_type(type, *proto.mutable_type());
 }
 
-// As exporters that go by torch.export state it.
+// Writes the role as exporters on torch.export state it.
 void Exporter::write_role(const ir::Graph& graph, ir::ValueId constant, const std::string& name, GraphProto& proto) {
   const std::optional<std::string> kind = ir::kind_of_role(ir::role_of(graph, constant));
   if (!kind) return;

@@ -110,7 +110,7 @@ bool trains(const ir::Node& node) {
   return number != nullptr && *number != 0;
 }
 
-// Outputs that ONNX does not let a node leave out become values, which get names, though nothing reads them.
+// Adds values for outputs that ONNX does not allow a node to omit; they get names, though nothing reads them.
 void want_required_outputs(ir::Graph& graph) {
   const std::vector<ir::NodeId> order = graph.order();
   for (const ir::NodeId id : order) {

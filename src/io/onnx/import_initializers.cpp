@@ -1,4 +1,4 @@
-// The importer's initializers: constants, variables, and values that callers give or may override.
+// The importer's initializers: constants, variables, and values that callers provide or may override.
 #include "base/error.h"
 #include "io/onnx/importer.h"
 #include "ir/overridable.h"
@@ -7,7 +7,7 @@ namespace tessera::io {
 
 using tessera_onnx::GraphProto;
 
-// Before IR version 4 every initializer had to be a graph input too, so that this says nothing.
+// Before IR version 4 every initializer had to be a graph input too, so being one means nothing.
 void Importer::note_overridable(const tessera_onnx::ValueInfoProto& input) {
   constexpr std::int64_t kFirstIrVersion = 4;
   if (model_.ir_version() < kFirstIrVersion || variables_.contains(input.name())) return;
@@ -30,7 +30,7 @@ void Importer::describe_overridable(Scope& scope) const {
   }
 }
 
-// The value of initializer `index` of a graph: the caller's, or that in the file.
+// The value of initializer `index` of a graph: that of the caller, or that in the file.
 Tensor Importer::initial_value(const tessera_onnx::TensorProto& initializer, std::size_t index, bool is_subgraph) {
   if (is_subgraph) return tensors_.read(initializer);
   const auto given = options_.initializers.find(initializer.name());

@@ -247,8 +247,8 @@ void Importer::add_operator(const NodeProto& proto, const std::string& domain, S
     for (ir::Node& after : upgrade.after) scope.graph->add_node(std::move(after));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::unsupported) throw;
-    // Collected, so that the user hears of everything at once. The outputs stay without a producer; nothing runs this
-    // graph.
+    // Collects errors, so that the user sees all of them at once. The outputs stay without a producer; this graph is
+    // never run.
     unsupported_.add(what + ": " + error.message(), short_name(proto));
     for (const std::string& output : proto.output()) {
       if (!output.empty() && !scope.values.contains(output)) define(scope, output);
@@ -312,7 +312,7 @@ void Importer::call_function(const NodeProto& proto, const FunctionProto& functi
           "function '{}' has {} outputs, but {} are asked for", shown(function.name()), function.output_size(),
           proto.output_size());
 
-  // A call costs what the function declares, used or not.
+  // The cost of a call includes everything that the function declares, used or not.
   constexpr std::int64_t kNameBytes = 64;
   count_inlined_bytes(kNameBytes * (std::int64_t{function.input_size()} + function.output_size() +
                                     function.attribute_size() + function.attribute_proto_size()));

@@ -1,4 +1,4 @@
-// Names that cross the borders of graphs, and the order of nodes.
+// Captures of graphs, and the order of nodes.
 #include <algorithm>
 #include <queue>
 #include <unordered_set>

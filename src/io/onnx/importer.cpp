@@ -249,9 +249,9 @@ ir::ValueType without_shape(const ir::ValueType& type) {
   return result;
 }
 
-// Shapes in a subgraph follow from what flows in each time it is used; those it was read with were for its old
-// operators. An input that `flowing` lists without a type keeps its own: that is how a loop's body says what scalars it
-// takes.
+// Shapes in a subgraph follow from the values passed in at each use; those with which it was imported served only to
+// upgrade its operators. An input for which `flowing` has no type keeps its own: a loop's body states in this way which
+// scalars it takes.
 void forget_shapes(ir::Graph& graph, const std::vector<ir::ValueType>& flowing) {
   for (std::size_t i = 0; i < graph.value_count(); ++i) {
     ir::ValueInfo& value = graph.value(ir::ValueId{static_cast<std::int32_t>(i)});
@@ -265,7 +265,8 @@ void forget_shapes(ir::Graph& graph, const std::vector<ir::ValueType>& flowing) 
 
 }  // namespace
 
-// The inputs of a subgraph have the types of what flows in where the file leaves them open, and its ranks in any case.
+// Gives the inputs of a subgraph the types of the values passed in where the file leaves them open, and their ranks
+// always.
 void Importer::let_flow_in(const std::vector<ir::ValueType>& flowing, OpenGraph& graph) {
   const std::vector<ir::ValueId>& inputs = graph.graph.inputs();
   for (std::size_t i = 0; i < std::min(inputs.size(), flowing.size()); ++i) {

@@ -45,7 +45,7 @@ constexpr std::size_t kMessageBytes[] = {sizeof(proto::ModelProto),
                                          sizeof(proto::MapProto),
                                          sizeof(proto::OptionalProto)};
 
-// A pointer to it, what the allocator adds, and room that a growing list leaves.
+// The pointer to a block, the overhead of the allocator, and spare capacity of a growing list.
 constexpr std::int64_t kBlockBytes = 32;
 constexpr std::int64_t kTextBytes = sizeof(std::string) + kBlockBytes;
 
@@ -125,7 +125,7 @@ constexpr Inner kInner[] = {
     {optional, 7, optional},
 };
 
-// A field that holds a list of integers: bytes of one in memory, where it may have a single one in the file.
+// A field with a list of integers, and the bytes of one in memory, where it may have a single byte in the file.
 struct Integers {
   MessageKind message;
   std::uint32_t field;

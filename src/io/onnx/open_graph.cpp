@@ -10,8 +10,8 @@
 namespace tessera::io {
 namespace {
 
-// Whether no size of the value agrees with both. A number where a free dimension is computed holds for one size at
-// best.
+// Whether no shape of the value agrees with both. A declared number where inference finds a free dimension also counts,
+// because it holds for one size at best.
 bool contradict(const ir::ValueType& declared, const ir::ValueType& found) {
   if (!declared.is_tensor() || !found.is_tensor() || !declared.dims || !found.dims) return false;
   if (declared.dims->size() != found.dims->size()) return true;
@@ -21,8 +21,7 @@ bool contradict(const ir::ValueType& declared, const ir::ValueType& found) {
                      });
 }
 
-// The type to go on with in a package. A contradiction at an output of the graph is kept for the final inference to
-// report.
+// The type of a value in a package. A contradiction at an output of the graph is left to the final inference.
 ir::ValueType merge(const ir::ValueType& declared, const ir::ValueType& found, bool is_output) {
   const ir::ValueType& preferred = is_output ? declared : found;
   if (declared.kind != found.kind || !found.is_tensor() || declared.dtype != found.dtype) return preferred;
@@ -104,7 +103,7 @@ void OpenGraph::settle(ir::ValueId value, const ir::ValueType& found) {
     type = merge(declared, found, is_output);
     return;
   }
-  // An output of another element type or kind is for the final inference to report.
+  // An output of another element type or kind is left to the final inference to report.
   if (is_output && (declared.kind != found.kind || declared.dtype != found.dtype)) return;
   if (contradict(declared, found)) false_shapes_->add(graph.value(value).name, declared, found);
   type = found;

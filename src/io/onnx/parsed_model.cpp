@@ -9,9 +9,10 @@
 namespace tessera::io {
 namespace {
 
-// A subgraph is three messages deeper than its graph: node, attribute, graph. The rest is for types and tensors.
+// The depth of messages: a subgraph is three messages deeper than its graph (node, attribute, graph). The rest is for
+// types and tensors.
 int message_depth(const ModelLimits& limits) {
-  // Whoever walks subgraphs calls himself once a level: more is for no stack.
+  // Functions that visit subgraphs recurse once per level, so the stack limits the nesting.
   require(limits.max_nesting >= 0 && limits.max_nesting <= 64, ErrorKind::invalid_argument,
           "max_nesting is {}, expected 0 to 64", limits.max_nesting);
   return static_cast<int>(3 * limits.max_nesting + 40);

@@ -9,7 +9,7 @@
 namespace tessera::io {
 namespace {
 
-// One warning a model; which values, in detail.
+// Logs one warning per model, and which values as details.
 void report(const FalseShapes& shapes) {
   if (shapes.count() == 0) return;
   const std::vector<std::string> sentences = shapes.sentences();

@@ -20,7 +20,7 @@ using tessera_onnx::TensorProto;
 static_assert(std::endian::native == std::endian::little, "raw_data is little-endian and used as it is");
 
 constexpr std::int32_t kExternal = 1;
-// Bytes of a copy that is deferred, at least, and of its ends that are hashed.
+// The least bytes of a deferred copy, and the bytes hashed at each of its ends.
 constexpr std::size_t kLeastDeferred = 16 * 1024, kHashed = 256;
 constexpr std::size_t kMostCompared = 16;
 
@@ -35,7 +35,7 @@ void check_length(std::int64_t found, std::int64_t expected, std::string_view wh
           name_of(dtype), to_string(shape), expected);
 }
 
-// Bytes other than 0 and 1 are not values of bool.
+// Bytes other than 0 and 1 are invalid values of bool.
 bool needs_cleaning(DType dtype, std::span<const std::byte> bytes) {
   if (dtype != DType::boolean) return false;
   for (std::byte byte : bytes) {
@@ -60,7 +60,7 @@ Tensor from_strings(const TensorProto& proto, Shape shape) {
   return tensor;
 }
 
-// Whether a typed field holds anything that is not for elements of this type.
+// Whether a typed field for other element types has contents.
 bool data_in_other_fields(const TensorProto& proto, DType dtype) {
   const bool floats = dtype == DType::f32 || dtype == DType::c64, doubles = dtype == DType::f64 || dtype == DType::c128;
   const bool long_unsigned = dtype == DType::u64 || dtype == DType::u32;
@@ -139,7 +139,7 @@ Shape to_shape(const google::protobuf::RepeatedField<std::int64_t>& dims) {
   return shape;
 }
 
-// `owner` null: copies.
+// Copies the bytes if `owner` is null.
 Tensor TensorReader::from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes,
                                 const std::shared_ptr<const void>& owner) {
   check_length(static_cast<std::int64_t>(bytes.size()), byte_count(dtype, shape), "bytes of raw data", dtype, shape);
@@ -160,7 +160,7 @@ Tensor TensorReader::from_bytes(DType dtype, Shape shape, std::span<const std::b
   return tensor;
 }
 
-// Weights that are tied come as often as they are used; none of their copies can be compared later without being made.
+// Tied weights occur once per use in a file; deferred copies of them can only be compared here, before they are made.
 Tensor TensorReader::deferred_copy(DType dtype, Shape shape, std::span<const std::byte> bytes,
                                    const std::shared_ptr<const void>& owner) {
   const auto hash_of = [](std::span<const std::byte> part) {
@@ -168,7 +168,7 @@ Tensor TensorReader::deferred_copy(DType dtype, Shape shape, std::span<const std
   };
   const std::size_t hash = bytes.size() ^ hash_of(bytes.first(kHashed)) ^ (hash_of(bytes.last(kHashed)) << 1);
   const auto [first, last] = copies_.equal_range(hash);
-  // Many that differ between their ends alone are made to take time.
+  // A file with many data that differ only between their ends would take long to compare, so then none are compared.
   const auto end = copies_.count(hash) > kMostCompared ? first : last;
   const auto found = std::find_if(first, end, [&](const auto& entry) {
     return entry.second.second.dtype() == dtype && entry.second.first.size() == bytes.size() &&

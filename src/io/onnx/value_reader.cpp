@@ -1,4 +1,4 @@
-// Values outside models: the files of ONNX test data.
+// Reads values outside models: the files of ONNX test data.
 #include <google/protobuf/io/coded_stream.h>
 
 #include "base/error.h"

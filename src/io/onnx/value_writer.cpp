@@ -1,4 +1,4 @@
-// Values outside models: the files of ONNX test data.
+// Writes values outside models: the files of ONNX test data.
 #include "base/error.h"
 #include "io/onnx/exporter.h"
 #include "io/onnx/writer.h"

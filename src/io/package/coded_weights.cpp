@@ -12,9 +12,9 @@ namespace {
 
 enum Form : std::uint32_t { kAsItIs = 0, kShared = 1 };
 
-// Elements that are decoded by one thread in one go. Codes of a chunk begin at a whole byte.
+// Elements in a chunk, which one thread decodes at once. The codes of a chunk begin at a whole byte.
 constexpr std::uint64_t kChunkElements = 65536;
-// The symbol of a gap that goes on: so many zeros and no weight.
+// The symbol of a gap that continues: so many zeros without a weight.
 constexpr std::uint64_t kLongGap = 255;
 
 std::uint32_t pattern_at(const std::byte* data, std::uint64_t element, int element_bytes) {
@@ -30,7 +30,7 @@ class PieceEncoder {
  public:
   explicit PieceEncoder(const WeightPiece& piece) : piece_(piece) {}
 
-  // The coded form, or nothing where there are too many values.
+  // The coded form, or nothing where there are too many different values.
   std::vector<std::byte> encode() {
     const auto width = static_cast<std::uint64_t>(piece_.element_bytes);
     elements_ = piece_.bytes.size() / width;

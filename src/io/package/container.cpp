@@ -16,10 +16,9 @@
 namespace tessera::io {
 namespace {
 
-// The first byte is no beginning of a text or of an ONNX file; the line breaks tell when something "converted" the
-// file.
+// The first byte begins neither a text nor an ONNX file; the line breaks reveal a file that was "converted" as text.
 constexpr std::array<std::uint8_t, 8> kMagic{0x89, 'T', 'S', 'R', '\r', '\n', 0x1A, '\n'};
-// Version 1 had all sections at multiples of 4096 and none that was coded.
+// Version 1 aligned all sections to 4096 bytes and had no coded ones.
 constexpr std::uint32_t kFormatVersion = 2;
 constexpr std::size_t kHeaderBytes = 64, kEntryBytes = 96, kNameBytes = 32;
 constexpr std::uint32_t kMostSections = 1024;

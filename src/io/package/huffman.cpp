@@ -66,7 +66,7 @@ HuffmanEncoder::HuffmanEncoder(std::span<const std::uint64_t> counts) {
   if (used == 1) single_ = static_cast<int>(flat.size()) - 1;
   if (used < 2) return;
   std::vector<int> lengths = unlimited_lengths(flat);
-  // Codes that are too long belong to rare symbols: making these more frequent costs next to nothing.
+  // Codes that are too long belong to rare symbols; treating these as more frequent costs almost nothing.
   while (*std::ranges::max_element(lengths) > kMostCodeBits) {
     for (std::uint64_t& count : flat) count = count > 0 ? count / 2 + 1 : 0;
     lengths = unlimited_lengths(flat);

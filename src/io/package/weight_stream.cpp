@@ -26,8 +26,8 @@ int advise(std::span<const std::byte> bytes, int advice) {
   return ::madvise(reinterpret_cast<void*>(begin), end - begin, advice) == 0 ? 0 : errno;
 }
 
-// Brings the bytes in, so that a fault of the disk or a file that has become shorter is an error and no signal. Systems
-// without that advice bring them in when they are summed.
+// Brings the bytes into memory, so that a fault of the disk or a file that was truncated is an error and not a signal.
+// Systems without that advice read the bytes when they are summed.
 bool populate(std::span<const std::byte> bytes) {
   const int error = advise(bytes, MADV_POPULATE_READ);
   return error == 0 || error == EINVAL || error == ENOSYS;

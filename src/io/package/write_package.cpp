@@ -1,4 +1,4 @@
-// Writing of packages; package.cpp reads them.
+// Writes packages; package.cpp reads them.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,7 +18,7 @@ namespace {
 
 // Smaller constants stay in the graph's own section.
 constexpr std::int64_t kLeastOutside = 1024;
-// From here on data begin at a page, so that reading one constant reads nothing of another.
+// Data of at least this size begin at a page, so that reading one constant reads nothing of another.
 constexpr std::size_t kPageSized = std::size_t{64} << 10;
 
 std::uint64_t alignment_for(std::size_t bytes) {
@@ -74,7 +74,7 @@ class GraphWriter {
 
   const auto& places() const { return offsets_; }
 
-  // Where the data of a tensor lie in the section; null when they do not.
+  // The offset of a tensor's data in the section; null if they are not in it.
   const std::uint64_t* offset_of(const Tensor& tensor) const {
     const auto found = offsets_.find(tensor.raw());
     return found != offsets_.end() && found->second.bytes == tensor.bytes() ? &found->second.offset : nullptr;
@@ -106,7 +106,7 @@ class GraphWriter {
     refer_outside(proto, std::string(kPackageConstants), static_cast<std::int64_t>(append(tensor)), tensor.bytes());
   }
 
-  // Bytes of elements that may share values.
+  // Bytes per element, for elements that may share values; else 0.
   static int shared_bytes(DType type) {
     if (type == DType::f32) return 4;
     return type == DType::i8 || type == DType::u8 ? 1 : 0;
@@ -118,7 +118,7 @@ class GraphWriter {
   std::map<const void*, Place> offsets_;
 };
 
-// The packed section of a package, and the list of what lies in it.
+// The packed section of a package, and the list of its contents.
 class PackingWriter {
  public:
   PackingWriter(const std::vector<Packing>& packings, const GraphWriter& graph, SectionContent& packed)
@@ -126,7 +126,7 @@ class PackingWriter {
     for (const Packing& packing : packings) {
       if (const std::uint64_t* offset = graph.offset_of(packing.weights)) known_.emplace_back(*offset, &packing);
     }
-    // Equal models are equal files.
+    // Sorted, so that equal models give equal files.
     std::ranges::sort(known_, [](const auto& a, const auto& b) {
       return std::tie(a.first, a.second->name) < std::tie(b.first, b.second->name);
     });

@@ -16,8 +16,8 @@
 namespace tessera::io {
 namespace {
 
-// A rule of this version applies wherever it can: other programs are known not to take the form that the specification
-// allows.
+// A rule of this version applies wherever possible: other programs do not accept the newest form, although the
+// specification allows it.
 constexpr std::int64_t kAnyVersion = std::numeric_limits<std::int64_t>::max();
 
 bool no_change(Downgrade&) {
@@ -109,7 +109,8 @@ bool equal(const ir::Attribute& a, const ir::Attribute& b) {
   return false;
 }
 
-// Attributes that came after the version and that say what older versions do anyhow: the default, and dilations of 1.
+// Removes attributes that came after the version but state what older versions do anyway: the default, and dilations of
+// 1.
 void drop_neutral_attributes(ir::Node& node, std::string_view op, std::int64_t version) {
   const ops::OpDef* known = ops::find_op(op);
   for (const HistoryEntry& entry : history_of(op)) {
@@ -127,7 +128,7 @@ void drop_neutral_attributes(ir::Node& node, std::string_view op, std::int64_t v
   }
 }
 
-// False if an axis counts from the back and the rank is not known.
+// Makes attribute `axis` count from the front. False if it counts from the back and the rank is not known.
 bool count_axis_from_the_front(Downgrade& downgrade) {
   const std::optional<std::int64_t> axis = downgrade.find<std::int64_t>("axis");
   const bool affected = axis && *axis < 0 && std::ranges::find(kFromTheFront, downgrade.node.op) != kFromTheFront.end();

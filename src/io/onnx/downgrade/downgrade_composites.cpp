@@ -1,4 +1,4 @@
-// Operators that older ones express, by the formulas of their specification.
+// Composites expressed by older operators, with the formulas of their specification.
 #include <cmath>
 #include <numbers>
 #include <numeric>
@@ -65,8 +65,8 @@ bool gelu_to_19(Downgrade& downgrade) {
   return downgrade.become({f.multiply(half, f.add(f.unary("Tanh", inner), f.number(1)))});
 }
 
-// Channels as [N, groups, -1], normalised by InstanceNormalization, which takes each group for a channel; then scale
-// and bias per channel.
+// Channels are viewed as [N, groups, -1] and normalised by InstanceNormalization, which treats each group as a channel;
+// scale and bias per channel follow.
 bool group_normalization_to_20(Downgrade& downgrade) {
   const std::optional<std::int64_t> rank = downgrade.rank(0);
   const std::int64_t groups = downgrade.integer_or("num_groups", 0);

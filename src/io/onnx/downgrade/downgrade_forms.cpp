@@ -1,4 +1,4 @@
-// Attributes, optional inputs and meanings that came after an operator.
+// Attributes, optional inputs and meanings that were added to an operator later.
 #include <algorithm>
 #include <numeric>
 
@@ -8,7 +8,7 @@ namespace tessera::io {
 
 using Integers = std::vector<std::int64_t>;
 
-// Training gave other outputs.
+// Older versions had other outputs when training.
 bool batch_normalization_to_13(Downgrade& downgrade) {
   const bool training = downgrade.integer_or("training_mode", 0) != 0;
   downgrade.erase("training_mode");
@@ -31,7 +31,7 @@ bool dequantize_linear_to_22(Downgrade& downgrade) {
   return wanted == 0 || wanted == static_cast<std::int64_t>(downgrade.dtype(1));
 }
 
-// C had to be there.
+// C was not optional.
 bool gemm_to_10(Downgrade& downgrade) {
   if (downgrade.has_input(2)) return true;
   if (downgrade.dtype(0) == DType::undefined) return false;
@@ -83,14 +83,14 @@ bool quantize_linear_to_20(Downgrade& downgrade) {
   return true;
 }
 
-// There was one mode.
+// There was only one mode.
 bool roi_align_to_15(Downgrade& downgrade) {
   const bool same = downgrade.text_or("coordinate_transformation_mode", "half_pixel") == "output_half_pixel";
   downgrade.erase("coordinate_transformation_mode");
   return same;
 }
 
-// It was called Scatter.
+// The operator was called Scatter.
 bool scatter_elements_to_10(Downgrade& downgrade) {
   const bool plain = downgrade.text_or("reduction", "none") == "none";
   downgrade.erase("reduction");
@@ -113,8 +113,8 @@ bool shape_to_14(Downgrade& downgrade) {
       {builder.add("Slice", {all, builder.integers({start}), builder.integers({stop}), builder.integers({0})})});
 }
 
-// Softmax, LogSoftmax, Hardmax took all dimensions from `axis` on as one, so only the last axis means the same; others
-// go there.
+// Softmax, LogSoftmax, Hardmax took all dimensions from `axis` on as one, so only the last axis has the same meaning;
+// other axes are moved there.
 bool softmax_to_12(Downgrade& downgrade) {
   const std::optional<std::int64_t> rank = downgrade.rank(0);
   const std::int64_t given = downgrade.integer_or("axis", -1);

@@ -8,7 +8,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-// Integers input i -> attribute. True if there is no such input, too.
+// Makes integers in input i an attribute. True also if there is no such input.
 bool integers_to_attribute(Downgrade& downgrade, std::size_t i, std::string name) {
   if (!downgrade.has_input(i)) return true;
   std::optional<Integers> values = downgrade.integers(i);

@@ -19,9 +19,8 @@ ir::ValueId constant_of(Downgrade& downgrade, const std::vector<float>& values) 
       Tensor::from<float>({static_cast<std::int64_t>(values.size())}, std::span<const float>(values)));
 }
 
-// Whether the nearest element of a picture that becomes a whole number of times larger is the one at the coordinate
-// rounded down, as version 10 had it. Between the centres of pixels it is, however ties are rounded, because there are
-// none.
+// Whether the nearest element, when an image is enlarged by an integer factor, is the one at the coordinate rounded
+// down, as in version 10. Between the centres of pixels it is, however ties are rounded, because there are no ties.
 bool rounds_down(const std::string& transformation, const std::string& rounding,
                  const std::optional<std::vector<float>>& scales) {
   if (transformation == "asymmetric" && rounding == "floor") return true;
@@ -61,7 +60,7 @@ bool resize_to_17(Downgrade& downgrade) {
   return true;
 }
 
-// Inputs roi and scales had to be there: they are empty.
+// Inputs roi and scales were not optional: absent ones become empty.
 bool resize_to_12(Downgrade& downgrade) {
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
     if (!downgrade.has_input(i)) downgrade.set_input(i, constant_of(downgrade, {}));
@@ -87,7 +86,7 @@ bool resize_to_10(Downgrade& downgrade) {
   return true;
 }
 
-// It was called Upsample.
+// The operator was called Upsample.
 bool resize_to_9(Downgrade& downgrade) {
   downgrade.node.op = "Upsample";
   return true;

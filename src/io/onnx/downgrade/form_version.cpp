@@ -18,7 +18,7 @@ struct TextIntroduction {
   std::string_view op, attribute, value;
   std::int64_t version;
 };
-// Values of attributes that came after the attribute; schemas do not list them.
+// Values that were added to an attribute later; schemas do not list them.
 constexpr TextIntroduction kTexts[] = {
     {"DepthToSpace", "mode", "CRD", 11},
     {"GridSample", "mode", "cubic", 20},

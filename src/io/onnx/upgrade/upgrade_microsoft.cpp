@@ -32,7 +32,7 @@ std::int64_t image_rank(const Upgrade& upgrade, std::initializer_list<std::size_
   return static_cast<std::int64_t>(sizes->size()) + 2;
 }
 
-// The node works with channels second; the images at these inputs, and the result, have them last.
+// Transposes for a node that has channels second, where the images at these inputs, and the result, have them last.
 void move_channels(Upgrade& upgrade, std::int64_t rank, std::initializer_list<std::size_t> images) {
   Integers to_second(static_cast<std::size_t>(rank)), to_last(to_second);
   std::iota(to_second.begin(), to_second.end(), -1);
@@ -54,7 +54,7 @@ void microsoft_same(Upgrade& upgrade) {
   upgrade.node.op.erase(0, upgrade.node.op.find("::") + 2);
 }
 
-// The step is optional, and 1 without it.
+// The step is optional and defaults to 1.
 void microsoft_range(Upgrade& upgrade) {
   microsoft_same(upgrade);
   if (!upgrade.has_input(2)) upgrade.set_input(2, upgrade.real_like_input(1));
@@ -88,7 +88,7 @@ void microsoft_pad(Upgrade& upgrade) {
   reshape_input(upgrade, 2, {});
 }
 
-// Values in order of their first occurrence, without an output for where that is.
+// Returns values in order of their first occurrence, without the output of positions.
 void microsoft_unique(Upgrade& upgrade) {
   microsoft_same(upgrade);
   upgrade.set_default("sorted", std::int64_t{0});

@@ -66,8 +66,8 @@ ir::ValueId root_mean_square_normalised(Upgrade& upgrade, ir::ValueId x) {
   return upgrade.add("RMSNormalization", {x, one}, {{"epsilon", epsilon}});
 }
 
-// Which of the three streams of positions rotates each column: `sections` columns each, one behind the other, or taking
-// turns as long as a later one has columns left, with the first in between.
+// The index of the stream of positions (of three) that rotates each column: `sections` columns of each stream in
+// sequence, or interleaved while a later stream has columns left, with the first stream in between.
 std::vector<int> streams_of_columns(const std::vector<std::int64_t>& sections, bool interleaved) {
   constexpr std::int64_t kMost = 1 << 16;
   const bool sound = sections.size() == 3 && std::all_of(sections.begin(), sections.end(),
@@ -116,8 +116,8 @@ void microsoft_quick_gelu(Upgrade& upgrade) {
   upgrade.set_default("alpha", 1.702f);
 }
 
-// Inputs in another order; one offset for all rows instead of positions; heads that only the caches tell the size of.
-// `scale` and `is_packed_batching` change nothing.
+// Changes the order of inputs; expands a single offset to positions for all rows; derives the size of heads from the
+// caches. `scale` and `is_packed_batching` have no effect.
 void microsoft_rotary_embedding(Upgrade& upgrade) {
   require_inputs(upgrade, 4);
   upgrade.take<float>("scale");
@@ -190,7 +190,7 @@ void microsoft_gated_rms_norm(Upgrade& upgrade) {
 }
 
 // Branches [.., branches, size], or flat [.., branches * size], are normalised; the scale is [size] for all, or has one
-// value an element.
+// value per element.
 void microsoft_branchwise_rms_norm(Upgrade& upgrade) {
   require_inputs(upgrade, 1);
   const ir::ValueId x = upgrade.node.inputs[0];

@@ -10,7 +10,7 @@ bool wants_output(const Upgrade& upgrade, std::size_t i) {
   return i < upgrade.node.outputs.size() && upgrade.node.outputs[i].valid();
 }
 
-// Every dimension from `first` on is known to be 1.
+// Whether every dimension from `first` on is known to be 1.
 bool only_ones_from(const ir::ValueType& type, std::size_t first) {
   return std::all_of(type.dims->begin() + static_cast<std::ptrdiff_t>(first), type.dims->end(),
                      [](const ir::Dim& dim) { return dim.value() == 1; });
@@ -39,8 +39,8 @@ void batch_normalization_9(Upgrade& upgrade) {
   upgrade.node.attributes.clear();
 }
 
-// Asking for mean and variance became training_mode. The outputs saved_mean and saved_var are gone: they are the
-// batch's statistics, a value a channel.
+// Mean and variance as outputs became training_mode. The outputs saved_mean and saved_var were removed: they are the
+// statistics of the batch, one value per channel.
 void batch_normalization_14(Upgrade& upgrade) {
   if (upgrade.node.op != "BatchNormalization") return;
   const bool saves = wants_output(upgrade, 3) || wants_output(upgrade, 4);
@@ -65,7 +65,7 @@ void batch_normalization_14(Upgrade& upgrade) {
   if (upgrade.node.outputs.size() > 3) upgrade.node.outputs.resize(3);
 }
 
-// Scale and bias were given for each group, and are now for each channel: [G] -> [G, 1] -> [G, C / G] -> [C]
+// Scale and bias per group became scale and bias per channel: [G] -> [G, 1] -> [G, C / G] -> [C]
 void group_normalization_21(Upgrade& upgrade) {
   const auto groups = upgrade.node.attributes.find("num_groups");
   const auto* count = groups == upgrade.node.attributes.end() ? nullptr : std::get_if<std::int64_t>(&groups->second);

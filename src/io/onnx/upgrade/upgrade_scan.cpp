@@ -10,8 +10,8 @@ ir::ValueType element_type(ir::ValueType type) {
   return type;
 }
 
-// The graph that scans one sequence of a batch. With lengths, its first input is the sequence's own: what is scanned is
-// cut to it, and what comes out is filled with zeros again.
+// The graph that scans one sequence of a batch. With lengths, its first input is the sequence's length: scanned data
+// are cut to it, and results are padded with zeros.
 class SequenceGraph {
  public:
   explicit SequenceGraph(bool with_lengths) {
