@@ -1,4 +1,4 @@
-// Warnings and notes: what is worth knowing and no error, such as shapes that a model declares wrongly.
+// Warnings and notes about conditions that are not errors, such as shapes that a model declares wrongly.
 #pragma once
 
 #include <cstdint>

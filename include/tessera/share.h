@@ -1,5 +1,5 @@
-// Sharing one device among many jobs: an Arbiter says whose step is next, by a policy that knows which jobs have
-// promises to keep.
+// Shares one device among many jobs: an Arbiter decides whose step is next, by a policy that knows the promises to each
+// job.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace share {
 struct ArbiterState;
 }
 
-// A job: a stream of runs with a class and promises.
+// A job: a stream of runs with a class and promises about its latency and memory.
 struct JobOptions {
   std::string name;  // for people; in messages and reports
   Priority priority = Priority::standard;
@@ -85,7 +85,7 @@ class Job {
   void release(std::int64_t bytes);
 
   JobReport report() const;
-  // The device time that a run of the session on inputs of these shapes takes, by the latest such runs; 0 before any.
+  // The device time of a run of the session on inputs of these shapes, measured on the latest such runs; 0 before any.
   std::int64_t predicted_ns(const Session& session, const NamedValues& inputs) const;
   // The predicted device time that runs in progress of other jobs, of this job's class or a higher one, still need.
   std::int64_t ahead_ns() const;

@@ -229,14 +229,14 @@ struct TrainingData {
 };
 
 struct TrainingConfig {
-  // The folder for the log, checkpoints, the report and the trained model; empty: nothing is written.
+  // The folder for the log, checkpoints, the report and the trained model; empty: no files are written.
   std::string output;
-  // Whether a new training removes what an old one wrote to that folder; else such a folder is refused.
+  // Whether a new training removes the files of an old one in that folder; otherwise such a folder is refused.
   bool overwrite = false;
   NetOptions model;
   TrainingData data;
   LossOptions loss;
-  std::vector<LossOptions> further_losses;  // each with its output and target; what is trained is the weighted sum
+  std::vector<LossOptions> further_losses;  // each with its output and target; the weighted sum is trained
   OptimiserOptions optimiser;
   LossScaleOptions loss_scale;  // on by default where the precision is f16
   std::optional<PruneOptions> prune;
@@ -247,43 +247,43 @@ struct TrainingConfig {
   // The element type in which convolutions and products multiply: f32, bf16 or f16. Weights, sums, norms and losses
   // stay f32.
   std::string precision = "f32";
-  std::uint64_t seed = 0;       // of the order of the samples, augmentation and random operators
+  std::uint64_t seed = 0;       // for the order of the samples, augmentation and random operators
   std::int64_t accumulate = 1;  // batches whose gradients are averaged for one step
   double average_decay = 0;     // above 0: an exponential moving average of the weights is kept, tested and exported
   std::int64_t log_every = 10;  // steps for each line of the log
   std::int64_t evaluate_every = 0;    // steps; 0: at the end of each epoch
   std::int64_t checkpoint_every = 0;  // steps; 0: at the end of each epoch
-  std::int64_t patience = 0;          // above 0: training stops when so many evaluations in a row bring nothing better
-  // accuracy, auc, loss …: what decides which weights are the best; empty: the first of `metrics`, or what fits the
-  // loss. "NAME@OUTPUT" is of the loss of that output in place of the first one.
+  std::int64_t patience = 0;          // above 0: training stops after so many evaluations in a row without improvement
+  // The metric that decides which weights are the best: accuracy, auc, loss …; empty: the first of `metrics`, or the
+  // usual one for the loss. "NAME@OUTPUT" applies to the loss of that output instead of the first one.
   std::string metric;
-  std::vector<std::string> metrics;  // further ones that evaluations tell of
-  bool evaluate_training = false;    // evaluations tell of the training data too, without augmentation
+  std::vector<std::string> metrics;  // further metrics that evaluations compute
+  bool evaluate_training = false;    // evaluations include the training data, without augmentation
   bool tensorboard = false;          // the folder `tensorboard` in the output gets event files for TensorBoard
   std::int64_t recompute_bytes = 0;  // above 0: activations beyond so many bytes are recomputed in the backward pass
   std::string device = "cpu";
   int threads = 0;  // 0: all cores that this process may use
   std::int64_t memory_limit_bytes = 0;
-  // The text that it was read from, settings included and paths absolute; kept beside the log.
+  // The configuration as text, including settings, with absolute paths; kept beside the log.
   std::string toml;
 };
 
-// A measured line of the log, over the steps since the one before.
+// A line of the log, measured over the steps since the line before.
 struct StepReport {
-  std::int64_t step = 0, steps = 0;  // done, of all
+  std::int64_t step = 0, steps = 0;  // done, and in all
   std::int64_t epoch = 0;            // from 0
   double loss = 0;                   // mean
   double learning_rate = 0, gradient_norm = 0;
   double samples_per_s = 0;
-  double data_wait_share = 0;  // of the time, that was spent waiting for data
-  double seconds = 0;          // since training began, resumed parts included
-  std::int64_t skipped = 0;    // steps in all that changed nothing because of overflow
+  double data_wait_share = 0;  // share of the time spent waiting for data
+  double seconds = 0;          // since training began, including resumed parts
+  std::int64_t skipped = 0;    // steps so far that changed nothing because of overflow
 };
 
-// How the classes of a net fare, of which each sample (or position) has one. A score above 0 is the class 1 of two.
+// Metrics per class of a net, where each sample (or position) has one class. A score above 0 means class 1 of two.
 struct ClassReport {
   struct Figures {
-    std::string name;                             // of the data, or the number of the class
+    std::string name;                             // the class's name in the data, or its number
     std::optional<double> precision, recall, f1;  // nothing where they are 0 / 0
     std::int64_t support = 0;                     // labels of the class
   };
@@ -296,14 +296,14 @@ struct EvaluationReport {
   std::string metric;  // "accuracy", "auc" or "loss"
   double value = 0, loss = 0;
   std::int64_t samples = 0;
-  bool best = false;  // so far
-  // Samples that could not be read; they count for nothing above. The reasons of the first of them.
+  bool best = false;  // whether it is the best so far
+  // Samples that could not be read, which are left out above, and the reasons for the first of them.
   std::int64_t skipped_samples = 0;
   std::vector<std::string> skipped_reasons;
   std::string data = "test";                            // "test", "validation" or "train"
   std::vector<std::pair<std::string, double>> metrics;  // all of them, `metric` first
-  std::optional<ClassReport> classes;                   // where the first loss is of at most 1,000 classes
-  bool of_best = false;  // the weights are those of the best evaluation, in place of those of `step`
+  std::optional<ClassReport> classes;                   // where the first loss has at most 1,000 classes
+  bool of_best = false;  // whether the weights are those of the best evaluation instead of those of `step`
 };
 
 struct TrainingResult {
@@ -329,8 +329,8 @@ struct TrainingHooks {
   std::function<void(std::int64_t step, std::int64_t steps)> progress;  // after every step
   // When it is cancelled, training saves a checkpoint and returns.
   const Cancellation* cancellation = nullptr;
-  // Called in place of Session::run for each step, so that a training can be a job of an arbiter (tessera/share.h). It
-  // must run the session with these arguments and give what it gave.
+  // If set, called in place of Session::run for each step, so that a training can be a job of an arbiter
+  // (tessera/share.h). It must run the session with these arguments and return the result.
   std::function<std::vector<Value>(Session&, const NamedValues&, const std::vector<OutputRequest>&, const RunOptions&)>
       run;
   std::vector<StepTiming>* timings = nullptr;  // filled with the operators of one step
@@ -347,19 +347,20 @@ struct TrainedWeights {
   std::vector<std::string> notes;  // sentences about changes to the net: a new last layer, weights from a file
 };
 
-// How a column of a table becomes numbers.
+// The encoding of a column of a table as numbers.
 struct EncodedColumn {
   std::string name, encoding;  // "z_score", "one_hot" …
-  std::int64_t numbers = 0;    // that it becomes
-  std::int64_t missing = 0;    // values of the training data
+  std::int64_t numbers = 0;    // number of numbers that the column becomes
+  std::int64_t missing = 0;    // missing values in the training data
   std::string description;     // "z_score of numbers with mean 38.6 and deviation 13.6"
 };
 
-// The data that a training learns from, as it found them.
+// A description of the training data, as loaded.
 struct DataSummary {
-  std::int64_t samples = 0;     // of the training data, those left out that are known to be unreadable
-  std::int64_t unreadable = 0;  // of a table; of files it is found while they are read
-  // Samples of each epoch that are too few for a batch: others each time, and without shuffling the first of the next.
+  std::int64_t samples = 0;     // in the training data, without those known to be unreadable
+  std::int64_t unreadable = 0;  // for tables; files turn out to be unreadable only when they are read
+  // Samples left over in each epoch because they do not fill a batch: different ones each time; without shuffling they
+  // are the first ones of the next epoch.
   std::int64_t left_over = 0;
   std::vector<EncodedColumn> columns;  // of a table
   std::string target;                  // column, and its classes unless it is a number
@@ -378,12 +379,12 @@ class Trainer {
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
-  // Goes on from the newest checkpoint in the folder that is whole, or from this checkpoint file: weights, optimiser
+  // Continues from the newest complete checkpoint in the folder, or from this checkpoint file: weights, optimiser
   // state, loss scale, random numbers and the position in the data are as if training had not stopped. Throws
-  // Error(not_found) where there is none, invalid_argument for one of another net.
+  // Error(not_found) if there is none, invalid_argument for a checkpoint of another net.
   void resume(const std::string& folder_or_file);
 
-  std::int64_t step() const;  // updates that are done
+  std::int64_t step() const;  // number of updates so far
 
   // Trains to the end. Throws Error(invalid_argument) for an output folder that holds another training, unless
   // config.overwrite is set or this one goes on from a checkpoint there, and while another training writes to it.
@@ -401,8 +402,8 @@ class Trainer {
   Model model() const;
   // Writes everything that resume() needs, replacing the file as a whole. Throws Error(io).
   void save(const std::string& path) const;
-  // Which weights of the net are trained, by the names that they have in it, and which are not, each with the reason:
-  // what `tessera train` says at its start. Their values are those of the initialisers of model() of the same names.
+  // The trained and the untrained weights of the net by their names in it, each with the reason, as `tessera train`
+  // prints them at its start. Their values are those of the initialisers of model() with the same names.
   TrainedWeights weights() const;
   // A description of the training data; for a table, how its columns are encoded.
   DataSummary data() const;

@@ -1,5 +1,5 @@
-// A model made ready for a device, in one file that is mapped, not read (.tsr, docs/package.md): the graph after the
-// passes, its constants, and weights packed for kernels, which are opaque here.
+// A model prepared for a device, in one file that is mapped, not read (.tsr, docs/package.md): the graph after the
+// passes, its constants, and weights packed for kernels, whose layout is opaque here.
 //
 // A file is hostile until checked (see package/container.h). Opening it verifies the checksums of all sections but
 // those of constants and packed weights, which verify_package reads whole. Faults throw tessera::Error: invalid_model
@@ -26,22 +26,23 @@ namespace tessera::io {
 // How the graph of a package was made.
 struct PackageInfo {
   std::string tessera_version;
-  std::string device;                // that the passes worked for
+  std::string device;                // for which the passes prepared the graph
   std::string instruction_set;       // of the machine where they ran: "avx512+vnni+bf16"
-  std::string precision;             // that layers of floats multiply in: "f32", "bf16"
-  std::vector<std::string> passes;   // that ran, in order
-  std::vector<std::string> without;  // that were switched off
+  std::string precision;             // in which float layers multiply: "f32", "bf16"
+  std::vector<std::string> passes;   // the passes that ran, in order
+  std::vector<std::string> without;  // the passes that were switched off
   bool ready = false;                // all shapes are numbers, and nothing is left for the passes to do
 };
 
-// Weights that a kernel has packed. `name` says everything that their layout depends on (see backends::WeightStore).
+// Weights that a kernel has packed. `name` states everything that their layout depends on (see backends::WeightStore).
 struct Packing {
   Tensor weights;
   std::string name;
   std::span<const std::byte> bytes;
 };
 
-// What the first run of the model reads: a constant of the graph, or a packing by the begin of its bytes.
+// Weights that the first run of the model reads: a constant of the graph, or a packing, given by the begin of its
+// bytes.
 struct FirstUse {
   Tensor constant;
   const std::byte* packing = nullptr;  // null: the constant itself
@@ -53,12 +54,12 @@ struct WrittenPackage {
   std::int64_t packings = 0, packed_bytes = 0;
 };
 
-// Writes to a temporary name and renames. Packings of tensors that are no constants of the graph are left out. What
-// `first_uses` names lies in the file in that order, before everything else of its section. Throws Error(io,
+// Writes to a temporary name and renames. Packings of tensors that are not constants of the graph are left out. The
+// weights in `first_uses` are stored in that order, before everything else of their section. Throws Error(io,
 // unsupported).
 //
 // With `coded` the constants are coded (package/coded_weights.h): the file is small where weights are mostly zero and
-// share values, and loading decodes them into memory.
+// have few different values, and loading decodes them into memory.
 WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info,
                              const std::vector<Packing>& packings, bool coded = false,
                              const std::vector<FirstUse>& first_uses = {});
@@ -66,11 +67,11 @@ WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph&
 // The packed weights of an open package. Immutable.
 class StoredPackings {
  public:
-  // `packings` is the section that lists them.
+  // `packings` is the section that lists the packings.
   StoredPackings(std::span<const std::byte> packings, std::span<const std::byte> constants,
                  std::span<const std::byte> packed, std::shared_ptr<const void> owner);
 
-  // The packing of that name of the constant whose data begin at `weights`, 64-byte aligned; empty when there is none.
+  // The packing of that name of the constant whose data begin at `weights`, 64-byte aligned; empty if there is none.
   std::span<const std::byte> find(const void* weights, std::string_view name) const;
   // All packings of that constant.
   std::vector<std::span<const std::byte>> all_of(const void* weights) const;
@@ -84,11 +85,11 @@ class StoredPackings {
   std::int64_t bytes_ = 0;
 };
 
-// Where a model came from.
+// The package that a model was loaded from.
 struct PackageOrigin {
   PackageInfo info;
   std::shared_ptr<const StoredPackings> packings;
-  std::shared_ptr<WeightStream> stream;  // of the weights; null: the file says nothing of their pieces
+  std::shared_ptr<WeightStream> stream;  // of the weights; null: the file has no list of pieces
   std::vector<Section> sections;
 };
 
@@ -97,21 +98,22 @@ struct Package {
   PackageOrigin origin;
 };
 
-// Constants and packings view `bytes`, which `owner` keeps alive and which start at a multiple of 64.
+// Reads a package. Constants and packings view `bytes`, which `owner` keeps alive and which must start at a multiple of
+// 64.
 Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                      const ModelLimits& limits = {});
 
-// The graph of a package as read_package_graph takes it, an ONNX model whose large constants lie outside of it. Coded
-// constants are decoded. `owner` keeps the bytes, which are those of the container where they are stored as they are.
-// Throws Error: invalid_model when the container has no such sections, or for faults in their codes; over_budget where
-// coded constants would take more than max_dense_bytes and 256 times their bytes in the file.
+// The graph of a package in the form that read_package_graph takes: an ONNX model with its large constants outside.
+// Coded constants are decoded; others are the bytes of the container. `owner` keeps the bytes alive. Throws Error:
+// invalid_model when the container lacks these sections, or for faults in their codes; over_budget where coded
+// constants would take more than max_dense_bytes and 256 times their bytes in the file.
 struct StoredGraph {
   std::span<const std::byte> graph, constants;
   std::shared_ptr<const void> owner;
 };
 StoredGraph stored_graph(const Container& container, const ModelLimits& limits = {});
 
-// Opens a package and checks the checksums of all of its sections. Throws Error as InputFile::open does too.
+// Opens a package and checks the checksums of all of its sections. Also throws the Errors of InputFile::open.
 void verify_package(const std::filesystem::path& path);
 
 }  // namespace tessera::io
