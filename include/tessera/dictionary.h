@@ -32,10 +32,10 @@ struct DictionaryReport {
   double multiply_adds_before = 0, multiply_adds_after = 0;  // of all layers of the model, for one sample
 };
 
-// Returns the model with dictionaries in place of the weights of convolutions without groups that are float32 constants.
-// The weights NAME become the constants NAME/dictionary [vectors, channels], NAME/indices and NAME/coefficients
-// [outputs, terms, kernel...], from which training can continue. Throws Error(invalid_argument): options out of range,
-// a pattern that matches nothing, no layer that gains.
+// Returns the model with dictionaries in place of the weights of convolutions without groups that are float32
+// constants. The weights NAME become the constants NAME/dictionary [vectors, channels], NAME/indices and
+// NAME/coefficients [outputs, terms, kernel...], from which training can continue. Throws Error(invalid_argument):
+// options out of range, a pattern that matches nothing, no layer that gains.
 Model with_dictionaries(const Model& model, const DictionaryOptions& options = {}, DictionaryReport* report = nullptr);
 
 // The multiply-adds of all convolutions and products of the model for one sample: open dimensions count as 1, and zero

@@ -1,5 +1,6 @@
-// Pictures as tensors. Running a model needs no picture libraries; a model with the operator ImageDecoder does, and
-// gets them from here: link tessera::images and call register_image_codecs() once, or hand in a decoder of your own.
+// Images as tensors. Running a model needs no image libraries, unless the model has the operator ImageDecoder, whose
+// decoders come from here: link tessera::images and call register_image_codecs() once, or register a decoder of your
+// own.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ struct ImageOptions {
 // malformed or truncated image, unsupported for another format or variant, over_budget beyond max_pixels.
 using ImageDecoder = Tensor (*)(std::span<const std::byte> bytes, const ImageOptions& options);
 
-// Hands the decoder to all sessions of the process; null takes it away again. Thread-safe. Without a decoder, decoding
+// Registers the decoder for all sessions of the process; null removes it. Thread-safe. Without a decoder, decoding
 // throws Error(unsupported) that says how to get one.
 TESSERA_API void set_image_decoder(ImageDecoder decoder);
 

@@ -1,4 +1,4 @@
-// The matrix products that operators are.
+// The sizes of the matrix products that nodes are.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace tessera::cost {
 
-// Sizes of the product that the node is; nothing where it is none, or several unlike ones (attention, recurrent nets).
-// A convolution that has a channel for each group is none: it is done by vector units.
+// The sizes of the node's product; nothing where the node is not a product, or is several of different sizes
+// (attention, recurrent nets). A convolution with one channel per group is not one: vector units compute it.
 std::optional<Product> product_of(const ir::Graph& graph, const ops::NodeView& view);
 
 }  // namespace tessera::cost
