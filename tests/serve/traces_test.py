@@ -3,6 +3,7 @@
 
     traces_test.py TESSERA
 """
+import concurrent.futures
 import http.server
 import json
 import pathlib
@@ -17,6 +18,7 @@ import server
 from server import grey_png, lenet_request, make_certificate
 
 try:
+    import grpc
     import numpy as np
     import tritonclient.grpc as triton_grpc
 except ImportError:
@@ -75,6 +77,89 @@ class Collector:
         self.http.server_close()
 
 
+def fields_of(data):
+    """The fields of a message in protobuf's encoding: lists by their numbers."""
+    fields, at = {}, 0
+
+    def varint():
+        nonlocal at
+        number, shift = 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            number |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return number
+
+    while at < len(data):
+        tag = varint()
+        if tag & 7 == 0:
+            value = varint()
+        else:
+            size = {1: 8, 5: 4}.get(tag & 7) or varint()
+            value = data[at:at + size]
+            at += size
+        fields.setdefault(tag >> 3, []).append(value)
+    return fields
+
+
+def json_span(data):
+    """A span as OTLP's JSON encoding has it."""
+    fields = {number: values[0] for number, values in fields_of(data).items()}
+    text = lambda number: fields.get(number, b"").decode()
+    number_of = lambda number: str(int.from_bytes(fields[number], "little"))
+    span = {"traceId": fields[1].hex(), "spanId": fields[2].hex(), "traceState": text(3), "name": text(5),
+            "kind": fields[6], "startTimeUnixNano": number_of(7), "endTimeUnixNano": number_of(8), "attributes": []}
+    if fields.get(4):
+        span["parentSpanId"] = fields[4].hex()
+    for attribute in fields_of(data).get(9, ()):
+        parts = fields_of(attribute)
+        value = fields_of(parts[2][0])
+        span["attributes"].append({"key": parts[1][0].decode(), "value": {"stringValue": value[1][0].decode()}
+                                   if 1 in value else {"intValue": str(value[3][0])}})
+    status = fields_of(fields.get(15, b""))
+    span["status"] = {"code": status[3][0], "message": status[2][0].decode()} if 3 in status else {}
+    return span
+
+
+class GrpcCollector(Collector):
+    """Takes spans over gRPC; over TLS with a key and a certificate of its own."""
+    def __init__(self, certificate=None, token=None, rejects=0):
+        self.spans, self.headers, self.changed = [], [], threading.Condition()
+
+        def export(body, context):
+            headers = dict(context.invocation_metadata())
+            if token is not None and headers.get("authorization") != f"Bearer {token}":
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "no such token")
+            with self.changed:
+                self.headers.append(headers)
+                resource = fields_of(fields_of(body)[1][0])
+                for scope in resource[2]:
+                    self.spans += map(json_span, fields_of(scope)[2])
+                self.service = fields_of(fields_of(fields_of(resource[1][0])[1][0])[2][0])[1][0].decode()
+                self.changed.notify_all()
+            return b"\x0a\x02\x08" + bytes([rejects]) if rejects else b""
+
+        class Handler(grpc.GenericRpcHandler):
+            def service(self, details):
+                if details.method == "/opentelemetry.proto.collector.trace.v1.TraceService/Export":
+                    return grpc.unary_unary_rpc_method_handler(export)
+
+        self.grpc = grpc.server(concurrent.futures.ThreadPoolExecutor(2), [Handler()])
+        if certificate is None:
+            port = self.grpc.add_insecure_port("127.0.0.1:0")
+        else:
+            credentials = grpc.ssl_server_credentials([(certificate.with_suffix(".key").read_bytes(),
+                                                        certificate.read_bytes())], certificate.read_bytes(), True)
+            port = self.grpc.add_secure_port("127.0.0.1:0", credentials)
+        self.endpoint = f"{'http' if certificate is None else 'https'}://127.0.0.1:{port}"
+        self.grpc.start()
+
+    def close(self):
+        self.grpc.stop(None)
+
+
 class Traces(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -115,12 +200,14 @@ class Traces(unittest.TestCase):
         return {"traceparent": f"00-{trace}-{PARENT}-01", "tracestate": "vendor=7"}
 
     def test_a_request_over_http_goes_on_with_its_clients_trace(self):
-        self.server.json("POST", "/v2/models/lenet/infer", lenet_request(id="a"), self.headers(TRACE))
+        self.server.json("POST", "/v2/models/lenet/infer", lenet_request(id="a"),
+                         self.headers(TRACE) | {"X-Request-Id": "order-17"})
         spans = self.collector.wait("infer lenet", TRACE)
         self.check(spans)
         self.assertEqual(spans["infer lenet"]["traceState"], "vendor=7")
         texts = {each["key"]: each["value"].get("stringValue") for each in spans["infer lenet"]["attributes"]}
-        self.assertEqual(texts, {"model.name": "lenet", "model.version": "1", "request.id": "a"})
+        self.assertEqual(texts, {"model.name": "lenet", "model.version": "1", "request.id": "a",
+                                 "http.request.header.x-request-id": "order-17"})
 
     def test_refusals_and_steps_of_ensembles_have_spans(self):
         refused, whole = TRACE[:-1] + "1", TRACE[:-1] + "2"
@@ -227,6 +314,65 @@ class TracesOverTls(Traces):
     def test_a_refusal_of_the_collector_is_logged(self):
         log = self.log_of_lost_spans(self.config(rate=1, token=False))
         self.assertIn("it answers with the status 401", log)
+
+
+@unittest.skipIf(triton_grpc is None, "grpcio is not installed")
+class TracesOverGrpc(Traces):
+    """The same at a collector of OTLP over gRPC."""
+    @classmethod
+    def make_collector(cls):
+        return GrpcCollector()
+
+    @classmethod
+    def config(cls):
+        return super().config() + 'protocol = "grpc"\n'
+
+    def test_a_dead_collector_costs_no_request(self):
+        log = self.log_of_lost_spans('[tracing]\nprotocol = "grpc"\nendpoint = "http://127.0.0.1:9"\nrate = 1\n')
+        self.assertIn("the collector of traces takes no spans", log)
+
+    def test_the_service_is_named_and_a_rejection_is_logged(self):
+        trace = TRACE[:-1] + "7"
+        self.server.json("POST", "/v2/models/lenet/infer", lenet_request(), self.headers(trace))
+        self.collector.wait("infer lenet", trace)
+        self.assertEqual(self.collector.service, "tests")
+        rejecting = GrpcCollector(rejects=3)
+        log = self.log_of_lost_spans(f'[tracing]\nprotocol = "grpc"\nendpoint = "{rejecting.endpoint}"\nrate = 1\n')
+        rejecting.close()
+        self.assertIn("it has rejected 3 spans", log)
+
+
+@unittest.skipIf(triton_grpc is None or not shutil.which("openssl"), "grpcio or the program openssl is missing")
+class TracesOverGrpcAndTls(TracesOverGrpc):
+    @classmethod
+    def make_collector(cls):
+        cls.certificates = pathlib.Path(cls.holder.name)
+        make_certificate(cls.certificates, "collector")
+        make_certificate(cls.certificates, "stranger")
+        make_certificate(cls.certificates, "tessera", authority="collector")
+        (cls.certificates / "token").write_text("token-of-traces-0123\n")
+        return GrpcCollector(cls.certificates / "collector.pem", "token-of-traces-0123")
+
+    @classmethod
+    def config(cls, rate=0, authority="collector", token=True):
+        own = "".join(f'{key} = "{cls.certificates / name}"\n' for key, name in [
+            ("authorities", f"{authority}.pem"), ("certificate", "tessera.pem"), ("key", "tessera.key"),
+            *([("token_file", "token")] if token else [])])
+        return (f'[tracing]\nprotocol = "grpc"\nendpoint = "{cls.collector.endpoint}"\nrate = {rate}\n'
+                f'service = "tests"\n{own}[tracing.headers]\nX-Tenant = "blue"\n')
+
+    def test_headers_are_sent(self):
+        trace = TRACE[:-1] + "6"
+        self.server.json("POST", "/v2/models/lenet/infer", lenet_request(), self.headers(trace))
+        self.collector.wait("infer lenet", trace)
+        last = self.collector.headers[-1]
+        self.assertEqual((last["x-tenant"], last["authorization"]), ("blue", "Bearer token-of-traces-0123"))
+
+    def test_strangers_and_refusals(self):
+        before = len(self.collector.headers)
+        self.log_of_lost_spans(self.config(rate=1, authority="stranger"))
+        self.assertEqual(len(self.collector.headers), before)
+        self.assertIn("no such token", self.log_of_lost_spans(self.config(rate=1, token=False)))
 
 
 if __name__ == "__main__":

@@ -26,12 +26,6 @@ bool is_zero(std::string_view text) {
   return text.find_first_not_of('0') == std::string_view::npos;
 }
 
-// What a reading of the steady clock must be moved by to be nanoseconds since 1970.
-std::int64_t unix_offset_ns() {
-  using namespace std::chrono;
-  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count() - Clock::steady().now_ns();
-}
-
 using Json = nlohmann::ordered_json;
 
 Json attribute(const std::string& key, const char* kind, const std::string& value) {
@@ -65,6 +59,11 @@ std::mt19937_64 seeded() {
 
 }  // namespace
 
+std::int64_t unix_offset_ns() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count() - Clock::steady().now_ns();
+}
+
 std::optional<TraceContext> parse_traceparent(std::string_view parent, std::string_view state) {
   // version-traceid-spanid-flags; versions after 00 may have more behind it.
   constexpr std::size_t kLength = 55;
@@ -92,8 +91,8 @@ std::string otlp_json(const std::vector<Span>& spans, const std::string& service
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Tracer::Tracer(TracingOptions options, Send send)
-    : options_(std::move(options)), send_(std::move(send)), random_(seeded()) {
+Tracer::Tracer(TracingOptions options, Send send, Encode encode)
+    : options_(std::move(options)), send_(std::move(send)), encode_(std::move(encode)), random_(seeded()) {
   thread_ = std::thread([this] { work(); });
 }
 
@@ -169,7 +168,7 @@ void Tracer::work() {
     lock.unlock();
     bool sent = true;
     try {
-      send_(otlp_json(spans, options_.service));
+      send_(encode_(spans, options_.service));
     } catch (const std::exception&) {
       // No request may suffer from it: it is counted, and the first of a row is logged.
       if (!was_lost) log_current_exception("the collector of traces takes no spans", {{"endpoint", options_.endpoint}});

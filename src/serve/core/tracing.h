@@ -38,6 +38,9 @@ struct Span {
   std::vector<std::pair<std::string, std::int64_t>> numbers;
 };
 
+// The number that turns a reading of the steady clock into nanoseconds since 1970.
+std::int64_t unix_offset_ns();
+
 // The spans as an ExportTraceServiceRequest in OTLP's JSON encoding
 // (https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding).
 std::string otlp_json(const std::vector<Span>& spans, const std::string& service);
@@ -46,6 +49,7 @@ struct TracingOptions {
   std::string endpoint;             // "https://collector.example:4318/v1/traces"; "": no traces
   double rate = 1;                  // part of the requests without a traceparent that are traced
   std::string service = "tessera";  // service.name
+  bool uses_grpc = false;           // OTLP over gRPC instead of HTTP
 };
 
 struct TraceCounters {
@@ -60,7 +64,8 @@ class Tracer {
  public:
   // Sends a body to the collector; throws std::exception when it did not take it.
   using Send = std::function<void(const std::string& body)>;
-  Tracer(TracingOptions options, Send send);
+  using Encode = std::function<std::string(const std::vector<Span>& spans, const std::string& service)>;
+  Tracer(TracingOptions options, Send send, Encode encode = otlp_json);
   // Sends what waits, for two seconds at most.
   ~Tracer();
   Tracer(const Tracer&) = delete;
@@ -78,6 +83,7 @@ class Tracer {
 
   const TracingOptions options_;
   const Send send_;
+  const Encode encode_;
   std::atomic<std::uint64_t> sent_{0}, lost_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
