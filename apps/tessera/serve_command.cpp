@@ -49,7 +49,8 @@ void add_serve_command(CLI::App& verb, ServeArguments& arguments) {
   address("--http", arguments.http, "Address for HTTP (127.0.0.1:8000), port 0 for a free one, or off");
   address("--grpc", arguments.grpc, "Address for gRPC (127.0.0.1:8001), or off");
   address("--metrics", arguments.metrics, "Address for Prometheus metrics (127.0.0.1:8002), or off");
-  verb.add_option("--config", arguments.config, "TOML file: keys, TLS, limits, audit log; see docs/serving.md")
+  verb.add_option("--config", arguments.config,
+                  "TOML file: keys, TLS, limits, audit and access log, traces; see docs/serving.md")
       ->type_name("FILE");
   suggest(verb.add_option("--policy", arguments.policy,
                           "How models share the device: fifo, fair, iteration, headroom, fill (unless given) or "

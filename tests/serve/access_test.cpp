@@ -21,8 +21,8 @@ Reason reason_of(const Call& call) {
 }
 
 TEST(Access, RolesModelsAndRates) {
-  Access access({{"alice", sha256("a token of alice"), "", {Role::infer}, {"public*", "one"}, 2},
-                 {"boss", "", "boss.example", {Role::manage, Role::read}, {}, 0}});
+  Access access({{"alice", sha256("a token of alice"), "", {Role::infer}, {"public*", "one"}, {2, 0}},
+                 {"boss", "", "boss.example", {Role::manage, Role::read}, {}, {}}});
   EXPECT_EQ(access.identify("Bearer a token of alice", ""), "alice");
   EXPECT_EQ(access.identify("", "boss.example"), "boss");
   for (const char* header : {"", "Bearer ", "Bearer a token of alicf", "Basic a token of alice", "a token of alice"})
@@ -32,9 +32,9 @@ TEST(Access, RolesModelsAndRates) {
   EXPECT_EQ(reason_of([&] { access.check("alice", Role::infer, "ones"); }), Reason::forbidden);
   EXPECT_EQ(reason_of([&] { access.check("alice", Role::manage, "one"); }), Reason::forbidden);
   EXPECT_EQ(reason_of([&] { access.check("boss", Role::infer, "one"); }), Reason::forbidden);
-  access.count("alice");
-  access.count("alice");
-  EXPECT_EQ(reason_of([&] { access.count("alice"); }), Reason::rate_limited);
+  access.begin("alice");
+  access.begin("alice");
+  EXPECT_EQ(reason_of([&] { access.begin("alice"); }), Reason::rate_limited);
 }
 
 TEST(Access, WithoutKeysEverybodyMayDoEverything) {
@@ -50,6 +50,7 @@ TEST(ServerOptions, ReadsKeysAndLimits) {
                       "server.toml", options);
   EXPECT_EQ(options.http, "0.0.0.0:80");
   EXPECT_EQ(options.limits.body_bytes, 2 << 20);
+  EXPECT_FALSE(options.reflection.has_value());
   ASSERT_EQ(options.keys.size(), 1u);
   EXPECT_EQ(options.keys[0].models, std::vector<std::string>{"m*"});
   const auto refused = [&](const std::string& text, const std::string& message) {
@@ -68,6 +69,11 @@ TEST(ServerOptions, ReadsKeysAndLimits) {
   refused("[limits]\nheader_bytes = 10", "header_bytes in [limits] of server.toml is 10, expected 1024 to");
   refused("[limits]\nheader_seconds = -1", "header_seconds");
   refused("[limits]\nstall_seconds = 0", "stall_seconds");
+  refused("[limits]\npeer_requests_in_flight = -1", "peer_requests_in_flight of [limits] of server.toml is negative");
+  refused("[key.bob]\ncertificate = \"b\"\nroles = [\"infer\"]\nrequests_per_second = -1",
+          "requests_per_second of key 'bob' in server.toml is negative");
+  refused("[tracing]\nprotocol = \"http/protobuf\"", "expected \"http/json\" or \"grpc\"");
+  refused("[access_log]\nmost_files = 0", "most_files in [access_log] of server.toml is 0, expected 1 to");
   refused("threads = 0", "threads in server.toml is 0, expected 1 to 256");
   refused("[cache]\nmost_mib = -1", "most_mib in [cache] of server.toml is -1, expected 0 to");
   refused("[audit]\nfile = \"a\"\nmost_mib = 0", "most_mib in [audit] of server.toml is 0, expected 1 to");

@@ -237,6 +237,25 @@ class Callers(WithGrpc):
                     found += data
             self.assertIn(b"too_many_pings", found)
 
+    def test_calls_of_an_address_are_bounded(self):
+        with self.serve("[limits]\ncalls = 8\n") as running, contextlib.ExitStack() as stack:
+            idle = []
+            ends = threading.Event()
+
+            def requests():
+                yield GOOD
+                ends.wait(30 * server.PATIENCE)
+
+            for _ in range(4):
+                idle.append(stack.enter_context(self.channel(running)).stream_stream(STREAM)(requests()))
+                next(idle[-1])
+            code, text = self.code(running)
+            self.assertEqual((code, text), (grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls are in progress"))
+            ends.set()
+            for call in idle:
+                self.assertEqual(list(call), [])
+            self.assertEqual(self.code(running)[0], grpc.StatusCode.OK)
+
     def test_calls_of_a_connection_are_bounded(self):
         with self.serve("[limits]\nstreams_per_connection = 4\n") as running, connect(running.ports["grpc"]) as raw_one:
             raw_one.sendall(PREFACE + frame(4, 0, 0, b""))

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "serve/core/digest.h"
 #include "serve/protocol/failure.h"
-#include "tessera/clock.h"
 
 namespace tessera::serve {
 namespace {
@@ -34,22 +33,6 @@ bool covers(const AccessKey& key, const std::string& model) {
 
 struct Access::State {
   AccessKey key;
-  // A token bucket that holds the requests of one second.
-  std::mutex mutex;
-  double left = 0;
-  std::int64_t filled_ns = 0;
-
-  void take(double rate) {
-    const std::lock_guard lock(mutex);
-    const std::int64_t now_ns = Clock::steady().now_ns();
-    const double most = std::max(rate, 1.0);
-    left = filled_ns == 0 ? most : std::min(most, left + static_cast<double>(now_ns - filled_ns) * 1e-9 * rate);
-    filled_ns = now_ns;
-    if (left < 1)
-      throw Failure(Reason::rate_limited, fmt::format("key '{}' has used up its {} requests a second", key.name, rate),
-                    (1 - left) / rate);
-    left -= 1;
-  }
 };
 
 Access::Access(std::vector<AccessKey> keys) {
@@ -93,10 +76,12 @@ void Access::check(const std::string& caller, Role role, const std::string& mode
   if (!covers(key, model)) throw Failure(Reason::forbidden, fmt::format("key '{}' may not use this model", caller));
 }
 
-void Access::count(const std::string& caller) {
-  if (is_open()) return;
-  State& state = find(caller);
-  if (state.key.requests_per_second > 0) state.take(state.key.requests_per_second);
+Allowances::Ticket Access::begin(const std::string& caller) {
+  return is_open() ? nullptr : allowances_.begin(caller, find(caller).key.rule, fmt::format("key '{}'", caller));
+}
+
+void Access::check_allowance(const std::string& caller) {
+  if (!is_open()) allowances_.check(caller, find(caller).key.rule, fmt::format("key '{}'", caller));
 }
 
 std::string_view name_of(Role role) {

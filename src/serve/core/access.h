@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "serve/limits/allowances.h"
+
 namespace tessera::serve {
 
 enum class Role : std::uint8_t { read, infer, manage };  // metadata and statistics; inference; loading and unloading
@@ -19,7 +21,7 @@ struct AccessKey {
   std::string certificate;   // the common name of a client's certificate, "" without one
   std::vector<Role> roles;
   std::vector<std::string> models;  // empty: all; "prefix*" is possible
-  double requests_per_second = 0;   // 0: not limited
+  AllowanceRule rule;
 };
 
 // Thread-safe.
@@ -35,13 +37,19 @@ class Access {
   std::string identify(const std::string& authorization, const std::string& certificate) const;
   // Throws Failure(forbidden) where the caller has not the role for the model ("": the server as a whole).
   void check(const std::string& caller, Role role, const std::string& model) const;
-  // Counts an inference. Throws Failure(rate_limited) for one beyond the caller's rate.
-  void count(const std::string& caller);
+  // Counts an inference, which is in progress until the ticket goes. Throws Failure(rate_limited) for one beyond the
+  // key's rule.
+  Allowances::Ticket begin(const std::string& caller);
+  // Throws what begin() would throw, and counts nothing.
+  void check_allowance(const std::string& caller);
+  // Requests that were refused, by key.
+  std::map<std::string, std::uint64_t> limited() const { return allowances_.refused(true); }
 
  private:
   struct State;
   State& find(const std::string& caller) const;
   std::vector<std::unique_ptr<State>> states_;
+  Allowances allowances_;
 };
 
 std::string_view name_of(Role role);

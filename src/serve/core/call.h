@@ -1,6 +1,7 @@
 // One request on its way through the server.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +21,11 @@ struct Outcome {
 
 class RequestTrace;
 
+// Where the time of a request went, all steps of an ensemble together.
+struct RequestTimes {
+  std::atomic<std::int64_t> queue_ns{0}, run_ns{0};
+};
+
 // The time of the steady clock in nanoseconds, in which arrivals and deadlines count.
 inline std::int64_t now_ns() {
   return Clock::steady().now_ns();
@@ -33,6 +39,7 @@ struct Call {
   int depth = 0;                        // of the ensembles that the call is a step of, one within the other
   bool may_run_here = false;            // whether a short run may be computed by the thread that submits the call
   std::shared_ptr<RequestTrace> trace;  // null: the request is not traced
+  std::shared_ptr<RequestTimes> times;  // null: nobody asks
   // Called exactly once, by any thread, unless what was given the call threw before.
   std::function<void(Outcome)> done;
 };

@@ -122,6 +122,7 @@ void Ensemble::next_step(const std::shared_ptr<Progress>& progress) {
     if (step.model_version() > 0) part->request.version = std::to_string(step.model_version());
     part->request.priority = whole.request.priority;
     part->request.sequence = whole.request.sequence;
+    part->times = whole.times;
     if (whole.trace) part->trace = whole.trace->begin("step " + step.model_name(), part->arrival_ns);
     if (whole.deadline_ns > 0)
       part->request.timeout_ns = std::max<std::int64_t>(whole.deadline_ns - part->arrival_ns, 1);

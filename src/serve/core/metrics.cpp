@@ -196,6 +196,16 @@ std::string metrics_text(const Repository& repository, const ServerCounters& cou
   text.single("tessera_grpc_requests_total", "counter", "gRPC requests", static_cast<double>(counters.grpc_requests));
   text.single("tessera_refused_callers_total", "counter", "Requests without the right token, certificate or role",
               static_cast<double>(counters.refused_callers));
+  text.single("tessera_grpc_connections", "gauge", "Open gRPC connections",
+              static_cast<double>(counters.grpc_connections));
+  text.single("tessera_grpc_connections_refused_total", "counter", "gRPC connections that found no place",
+              static_cast<double>(counters.refused_grpc_connections));
+  text.head("tessera_requests_limited_total", "counter", "Requests beyond what a key or an IP address allows");
+  text.line("tessera_requests_limited_total", "by=\"address\",key=\"\"",
+            static_cast<double>(counters.limited_addresses));
+  for (const auto& [key, count] : counters.limited_keys)
+    text.line("tessera_requests_limited_total", fmt::format("by=\"key\",key=\"{}\"", label(key)),
+              static_cast<double>(count));
   text.head("tessera_trace_spans_total", "counter", "Spans that were sent to the collector, and that were lost");
   text.line("tessera_trace_spans_total", "result=\"sent\"", static_cast<double>(counters.spans.sent));
   text.line("tessera_trace_spans_total", "result=\"lost\"", static_cast<double>(counters.spans.lost));

@@ -164,6 +164,11 @@ void Pipeline::ask_network(const std::shared_ptr<Progress>& progress) {
   auto part = std::make_shared<Call>();
   part->arrival_ns = progress->network_ns;
   part->request.priority = whole.request.priority;
+  part->times = whole.times;
+  if (whole.times) {
+    whole.times->queue_ns += progress->started_ns - whole.arrival_ns;
+    whole.times->run_ns += progress->network_ns - progress->started_ns;
+  }
   if (whole.trace) {
     whole.trace->add("queue", whole.arrival_ns, progress->started_ns);
     if (before_) whole.trace->add("step before", progress->started_ns, progress->network_ns);

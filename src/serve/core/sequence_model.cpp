@@ -170,6 +170,7 @@ void SequenceModel::compute(const Shared& sequence, const std::shared_ptr<Call>&
   auto step = std::make_shared<Call>();
   step->arrival_ns = call->arrival_ns;
   step->trace = call->trace;
+  step->times = call->times;
   try {
     if (call->cancellation.flag().load(std::memory_order_relaxed))
       throw Failure(Reason::cancelled, "the request was cancelled");

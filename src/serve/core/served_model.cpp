@@ -342,6 +342,10 @@ void ServedModel::answer(const QueuedCall& queued, const NamedValues& results, s
   }
   const std::int64_t done_ns = now_ns();
   times.output_ns = done_ns - begin_ns;
+  if (queued.call->times) {
+    queued.call->times->queue_ns += started_ns - queued.queued_ns;
+    queued.call->times->run_ns += times.input_ns + times.infer_ns + times.output_ns;
+  }
   if (queued.call->trace) add_spans(*queued.call->trace, queued, rows, started_ns, times);
   statistics_.succeeded(done_ns - queued.call->arrival_ns, started_ns - queued.queued_ns, queued.rows, times);
   queued.call->done(std::move(outcome));

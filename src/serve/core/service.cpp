@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "serve/core/log.h"
+#include "serve/limits/peer_address.h"
 
 namespace tessera::serve {
 namespace {
@@ -55,28 +56,50 @@ void Service::record(const Credentials& credentials, const std::string& caller, 
   if (audit_ != nullptr) audit_->write({caller, action, model, result, credentials.address});
 }
 
+// Callers that guess tokens learn nothing more after some tries.
+void Service::refuse(const Failure& failure, const Credentials& credentials, const std::string& caller,
+                     const std::string& action, const std::string& model) {
+  ++refused_callers_;
+  if (audit_ != nullptr) audit_->note_refusal({caller, action, model, failure.what(), credentials.address});
+  if (failure.reason() == Reason::unauthenticated)
+    strangers_.begin(network_of(credentials.address), {options_.peer_rule.requests_per_second, 0},
+                     "this address, for requests of unknown callers,");
+  throw failure;
+}
+
 std::string Service::caller_for(const Credentials& credentials, Role role, const std::string& model) {
   std::string caller = "unknown";
   try {
     caller = access_.identify(credentials.authorization, credentials.certificate);
+    if (credentials.record) {
+      credentials.record->key = access_.is_open() ? "" : caller;
+      if (!model.empty()) credentials.record->model = model;
+    }
     access_.check(caller, role, model);
     return caller;
   } catch (const Failure& failure) {
-    ++refused_callers_;
-    if (audit_ != nullptr)
-      audit_->note_refusal({caller, std::string(name_of(role)), model, failure.what(), credentials.address});
-    throw;
+    refuse(failure, credentials, caller, std::string(name_of(role)), model);
   }
 }
 
 void Service::identify(const Credentials& credentials) {
   try {
-    access_.identify(credentials.authorization, credentials.certificate);
+    const std::string caller = access_.identify(credentials.authorization, credentials.certificate);
+    if (credentials.record && !access_.is_open()) credentials.record->key = caller;
   } catch (const Failure& failure) {
-    ++refused_callers_;
-    if (audit_ != nullptr) audit_->note_refusal({"unknown", "call", "", failure.what(), credentials.address});
-    throw;
+    refuse(failure, credentials, "unknown", "call", "");
   }
+}
+
+void Service::admit_inference(const Credentials& credentials, const std::string& model) {
+  const std::string caller = caller_for(credentials, Role::infer, model);
+  if (!access_.is_open()) return access_.check_allowance(caller);
+  peers_.check(network_of(credentials.address), options_.peer_rule, "this address");
+}
+
+Allowances::Ticket Service::begin_inference(const Credentials& credentials, const std::string& caller) {
+  if (!access_.is_open()) return access_.begin(caller);
+  return peers_.begin(network_of(credentials.address), options_.peer_rule, "this address");
 }
 
 void Service::require_role(const Credentials& credentials, Role role, const std::string& model) {
@@ -87,7 +110,7 @@ std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRe
                                      std::shared_ptr<Call> call) {
   const std::int64_t arrival_ns = Clock::steady().now_ns();
   const std::string caller = caller_for(credentials, Role::infer, request.model);
-  access_.count(caller);
+  Allowances::Ticket ticket = begin_inference(credentials, caller);
   if (is_draining()) throw Failure(Reason::unavailable, "the server is shutting down", 1);
   check_names_once(request);
   bool reads_regions = false;
@@ -111,8 +134,15 @@ std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRe
   call->arrival_ns = arrival_ns;
   call->request = std::move(request);
   // The call lives as long as its function: whoever calls it holds the call.
-  call->done = [this, caller, raw = call.get(), done = std::move(done)](Outcome outcome) {
+  if (credentials.record) call->times = std::make_shared<RequestTimes>();
+  call->done = [this, caller, raw = call.get(), id = credentials.request_id, record = credentials.record,
+                ticket = std::move(ticket), done = std::move(done)](Outcome outcome) mutable {
     InferenceRequest& request = raw->request;
+    ticket.reset();
+    if (record) {
+      record->queue_ns += raw->times->queue_ns;
+      record->run_ns += raw->times->run_ns;
+    }
     if (!outcome.failure) {
       try {
         shared_memory_.write_outputs(caller, request, outcome.response);
@@ -121,9 +151,11 @@ std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRe
       }
     }
     if (raw->trace)
-      raw->trace->finish(
-          Clock::steady().now_ns(), outcome.failure ? outcome.failure->what() : "",
-          {{"model.name", request.model}, {"model.version", outcome.response.version}, {"request.id", request.id}});
+      raw->trace->finish(Clock::steady().now_ns(), outcome.failure ? outcome.failure->what() : "",
+                         {{"model.name", request.model},
+                          {"model.version", outcome.response.version},
+                          {"request.id", request.id},
+                          {"http.request.header.x-request-id", id}});
     done(std::move(outcome), request);
   };
   if (tracer_ != nullptr)
@@ -230,7 +262,11 @@ ServerCounters Service::counters() const {
           grpc_requests.load(),
           refused_callers_.load(),
           static_cast<double>(Clock::steady().now_ns() - started_ns_) * 1e-9,
-          tracer_ != nullptr ? tracer_->counters() : TraceCounters()};
+          tracer_ != nullptr ? tracer_->counters() : TraceCounters(),
+          access_.limited(),
+          peers_.refused(false).at("") + strangers_.refused(false).at(""),
+          grpc_connections.load(),
+          refused_grpc_connections.load()};
 }
 
 }  // namespace tessera::serve

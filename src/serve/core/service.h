@@ -12,6 +12,8 @@
 #include "serve/core/repository.h"
 #include "serve/core/shared_memory.h"
 #include "serve/core/tracing.h"
+#include "serve/limits/allowances.h"
+#include "serve/observe/access_log.h"
 
 namespace tessera::serve {
 
@@ -21,6 +23,8 @@ struct Credentials {
   std::string certificate;    // common name of a verified certificate
   std::string address;        // for the audit log
   std::string traceparent, tracestate;
+  std::string request_id;                // see request_id()
+  std::shared_ptr<AccessRecord> record;  // null: no line of the access log is written
 };
 
 struct ServiceOptions {
@@ -28,6 +32,7 @@ struct ServiceOptions {
   std::string shared_memory_prefix;                          // of the names of regions that clients may register
   bool audit_inference = false;                              // beside changes and refusals, which are always recorded
   std::int64_t most_region_bytes = std::int64_t{256} << 20;  // of all inputs of a request that lie in shared memory
+  AllowanceRule peer_rule;    // for an IP address, where there are no keys; its rate is also that of unknown callers
   bool lend_threads = false;  // whether a request's thread may compute, at most one at a time; others must be left
 };
 
@@ -79,14 +84,21 @@ class Service {
   std::string metrics(const Credentials& credentials);
   // Throws Failure(unauthenticated) for callers that nobody knows.
   void identify(const Credentials& credentials);
+  // Throws Failure for a request for inference that would be refused whatever its body is: of a caller that nobody
+  // knows, that has not the role, or that has used up what its key or address allows.
+  void admit_inference(const Credentials& credentials, const std::string& model = "");
   void require_role(const Credentials& credentials, Role role, const std::string& model = "");
   ServerCounters counters() const;
   // What the device computed in the last seconds. It is not checked who asks.
   const Timeline& timeline() const { return repository_.timeline(); }
 
-  std::atomic<std::int64_t> connections{0}, http_requests{0}, grpc_requests{0};
+  std::atomic<std::int64_t> connections{0}, http_requests{0}, grpc_requests{0}, grpc_connections{0},
+      refused_grpc_connections{0};
 
  private:
+  [[noreturn]] void refuse(const Failure& failure, const Credentials& credentials, const std::string& caller,
+                           const std::string& action, const std::string& model);
+  Allowances::Ticket begin_inference(const Credentials& credentials, const std::string& caller);
   std::string caller_for(const Credentials& credentials, Role role, const std::string& model);
   void submit(const std::shared_ptr<Call>& call);
   void record(const Credentials& credentials, const std::string& caller, const std::string& action,
@@ -100,6 +112,7 @@ class Service {
   Tracer* tracer_;
   ServiceOptions options_;
   SharedMemory shared_memory_;
+  Allowances peers_, strangers_;  // by IP address
   std::atomic<bool> loaded_{false}, draining_{false}, thread_is_lent_{false};
   std::atomic<std::int64_t> refused_callers_{0};
   std::int64_t started_ns_;

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "serve/core/log.h"
+#include "serve/observe/request_id.h"
 
 namespace tessera::serve {
 namespace {
@@ -20,6 +20,22 @@ std::int64_t ns_of(double seconds) {
 }
 
 }  // namespace
+
+bool OpenCalls::take_place(const std::string& ip, std::int64_t most) {
+  const std::lock_guard lock(mutex_);
+  std::int64_t& of_peer = places_[ip];
+  const bool is_taken = taken_ < most && of_peer < std::max<std::int64_t>(most / 2, 1);
+  if (is_taken) ++taken_, ++of_peer;
+  if (of_peer == 0) places_.erase(ip);
+  return is_taken;
+}
+
+void OpenCalls::give_place(const std::string& ip) {
+  const std::lock_guard lock(mutex_);
+  const auto found = places_.find(ip);
+  --taken_;
+  if (--found->second == 0) places_.erase(found);
+}
 
 void OpenCalls::add(GrpcCall& call) {
   static std::atomic<std::uint64_t> numbers{0};
@@ -64,19 +80,44 @@ GrpcCall::GrpcCall(GrpcShared& shared, Context& context)
       context_(context),
       peer_(parse_peer(context.peer())),
       credentials_(credentials_of(context, peer_)),
-      lease_(shared.bodies) {}
+      lease_(shared.bodies) {
+  if (shared.access_log != nullptr) credentials_.record = begin_record(context.method(), credentials_);
+}
 
 void GrpcCall::start() {
   ++shared_.service.grpc_requests;
   shared_.connections.begin_call(peer_);
+  context_.AddInitialMetadata("x-request-id", credentials_.request_id);
+  has_place_ = shared_.calls->take_place(peer_.ip, shared_.limits.calls);
+  if (!has_place_) return finish({grpc::StatusCode::RESOURCE_EXHAUSTED, "too many calls are in progress"});
   begin();
   shared_.calls->add(*this);
 }
 
 void GrpcCall::OnDone() {
   shared_.calls->remove(*this);
+  if (has_place_) shared_.calls->give_place(peer_.ip);
   shared_.connections.end_call(peer_);
+  if (credentials_.record) {
+    set_status(grpc::StatusCode::CANCELLED);
+    AccessRecord& record = *credentials_.record;
+    record.status = status_;
+    record.bytes_in = bytes_in_;
+    record.bytes_out = bytes_out_;
+    record.ended_ns = now_ns();
+    shared_.access_log->add(record);
+  }
   delete this;
+}
+
+void GrpcCall::OnCancel() {
+  set_status(grpc::StatusCode::CANCELLED);
+  if (has_place_) cancel();
+}
+
+void GrpcCall::set_status(grpc::StatusCode code) {
+  int none = -1;
+  status_.compare_exchange_strong(none, code);
 }
 
 void GrpcCall::expire_after(double seconds, const char* why) {
@@ -110,11 +151,13 @@ void GrpcCall::abandon_when_slow() {
 
 void GrpcCall::finish(const grpc::Status& status) {
   never_expire();
+  set_status(status.error_code());
   Finish(status);
 }
 
 // The client gets the reason as the call's status, though answers before it may be unread.
 void GrpcCall::break_off(const std::string& why) {
+  set_status(grpc::StatusCode::RESOURCE_EXHAUSTED);
   grpc_call_cancel_with_status(context_.c_call(), GRPC_STATUS_RESOURCE_EXHAUSTED, why.c_str(), nullptr);
 }
 
@@ -132,6 +175,8 @@ Credentials credentials_of(const grpc::CallbackServerContext& context, const Pee
   take("authorization", credentials.authorization);
   take("traceparent", credentials.traceparent);
   take("tracestate", credentials.tracestate);
+  take("x-request-id", credentials.request_id);
+  credentials.request_id = request_id(credentials.request_id);
   const auto authenticated = context.auth_context();
   if (authenticated && authenticated->IsPeerAuthenticated()) {
     const auto names = authenticated->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
@@ -139,6 +184,17 @@ Credentials credentials_of(const grpc::CallbackServerContext& context, const Pee
   }
   credentials.address = peer.ip;
   return credentials;
+}
+
+std::shared_ptr<AccessRecord> begin_record(const std::string& path, const Credentials& credentials) {
+  auto record = std::make_shared<AccessRecord>();
+  record->id = credentials.request_id;
+  record->protocol = "grpc";
+  record->peer = credentials.address;
+  record->method = "POST";  // as every call of gRPC
+  record->path = path;
+  record->began_ns = now_ns();
+  return record;
 }
 
 grpc::Status status_of(const Failure& failure) {

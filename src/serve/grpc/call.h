@@ -1,4 +1,4 @@
-// What all calls of the gRPC server have in common: who asks, what the call holds of the budget, and how long it may
+// The common part of all calls of the gRPC server: who asks, how much the call holds of the budget, and how long it may
 // take. A call is a reactor for messages of bytes, which begins when the call's header has come and its message has
 // not.
 #pragma once
@@ -23,6 +23,7 @@ namespace tessera::serve {
 struct GrpcLimits {
   std::int64_t message_bytes = std::int64_t{256} << 20;       // of one request, also after decompression
   std::int64_t stream_answer_bytes = std::int64_t{64} << 20;  // of one stream's answers that wait to be read
+  std::int64_t calls = 4096;                                  // at a time; of one IP address half of them
   double stall_seconds = 20;                                  // without a byte, of an answer
   double bytes_per_second = 16 << 10;                         // the least, after stall_seconds, of an answer
   double transfer_seconds = 300;                              // the most for a message or an answer, whatever its size
@@ -33,6 +34,9 @@ class GrpcCall;
 // The calls of a server that have not ended. Thread-safe.
 class OpenCalls {
  public:
+  // Whether another call of this IP address may be made; give_place() is called when it ends then.
+  bool take_place(const std::string& ip, std::int64_t most);
+  void give_place(const std::string& ip);
   void add(GrpcCall& call);
   void remove(GrpcCall& call);
   // Tells all calls, and those that come later, that the server ends.
@@ -45,18 +49,22 @@ class OpenCalls {
  private:
   std::mutex mutex_;
   std::map<std::uint64_t, GrpcCall*> calls_;
+  std::map<std::string, std::int64_t> places_;  // calls by IP address
+  std::int64_t taken_ = 0;
   bool is_ended_ = false;
 };
 
-// What the calls of a server share; it outlives them.
+// The state that the calls of a server share; it outlives them.
 struct GrpcShared {
-  GrpcShared(Service& its_service, const GrpcLimits& its_limits, BodyBudget& its_bodies, GrpcConnections& its_places)
-      : service(its_service), limits(its_limits), bodies(its_bodies), connections(its_places) {}
+  GrpcShared(Service& its_service, const GrpcLimits& its_limits, BodyBudget& its_bodies, GrpcConnections& its_places,
+             AccessLog* its_log)
+      : service(its_service), limits(its_limits), bodies(its_bodies), connections(its_places), access_log(its_log) {}
 
   Service& service;
   const GrpcLimits limits;
   BodyBudget& bodies;
   GrpcConnections& connections;
+  AccessLog* const access_log;                                             // null: none
   const std::shared_ptr<OpenCalls> calls = std::make_shared<OpenCalls>();  // other connections may break off a call
   TaskQueue coding, changes;  // decompressing and compressing; loading of models
 };
@@ -82,7 +90,7 @@ class GrpcCall : public grpc::ServerGenericBidiReactor {
   // The call ends now: what it began is cancelled.
   virtual void cancel() {}
 
-  void OnCancel() final { cancel(); }
+  void OnCancel() final;
   void OnDone() final;
 
   // At this time the call is broken off with `why`, unless another time is set before.
@@ -99,13 +107,15 @@ class GrpcCall : public grpc::ServerGenericBidiReactor {
   void abandon_when_slow();
 
   void finish(const grpc::Status& status);
+  void set_status(grpc::StatusCode code);  // of the line in the access log; the first one counts
   bool is_cancelled() const { return context_.IsCancelled(); }
 
   GrpcShared& shared_;
   Context& context_;
   const PeerAddress peer_;
-  const Credentials credentials_;
+  Credentials credentials_;  // do not change after the constructor
   BodyBudget::Lease lease_;
+  std::int64_t bytes_in_ = 0, bytes_out_ = 0;  // of messages and answers
 
  private:
   friend class OpenCalls;
@@ -113,12 +123,15 @@ class GrpcCall : public grpc::ServerGenericBidiReactor {
   void try_claim(std::int64_t bytes, const std::function<void(bool)>& then, std::int64_t until_ns);
 
   std::uint64_t number_ = 0;
+  bool has_place_ = false;
   std::atomic<std::int64_t> expiry_ns_{INT64_MAX};
   std::atomic<const char*> why_late_{""};
+  std::atomic<int> status_{-1};
   std::unique_ptr<grpc::Alarm> alarm_;
 };
 
 Credentials credentials_of(const grpc::CallbackServerContext& context, const PeerAddress& peer);
+std::shared_ptr<AccessRecord> begin_record(const std::string& path, const Credentials& credentials);
 grpc::Status status_of(const Failure& failure);
 Failure out_of_bytes();
 

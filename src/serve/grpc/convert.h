@@ -14,7 +14,7 @@ InferenceRequest from_message(const inference::ModelInferRequest& message);
 // Tensors go to raw_output_contents, but for those that the request wants in shared memory.
 void to_message(const InferenceResponse& response, const InferenceRequest& request,
                 inference::ModelInferResponse& message);
-// The same as the bytes of a ModelInferResponse, or of a ModelStreamInferResponse that holds it; elements are copied
+// Returns the bytes of such a ModelInferResponse, or of a ModelStreamInferResponse that holds it; elements are copied
 // once. Throws Failure(too_large) for 2 GiB or more, which would end the process within gRPC.
 std::string encode_answer(const InferenceResponse& response, const InferenceRequest& request);
 std::string encode_stream_answer(const InferenceResponse& response, const InferenceRequest& request);

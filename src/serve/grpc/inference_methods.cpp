@@ -204,7 +204,9 @@ UnaryMethods inference_methods(Service& service) {
   add("CudaSharedMemoryUnregister", cuda_shared_memory_unregister);
   add("TraceSetting", trace_setting);
   add("LogSettings", log_settings);
-  methods[std::string(kService) + "ModelInfer"].handle = [&service](UnaryCall& call) { infer(service, call); };
+  UnaryMethod& inference = methods[std::string(kService) + "ModelInfer"];
+  inference.handle = [&service](UnaryCall& call) { infer(service, call); };
+  inference.is_inference = true;
   return methods;
 }
 

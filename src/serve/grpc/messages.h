@@ -36,7 +36,7 @@ class ReceivedMessage {
 
 // The message for gRPC, without a copy.
 grpc::ByteBuffer to_buffer(std::string bytes);
-// The same, compressed, if that makes it smaller. `algorithm` is gzip, deflate or none.
+// Compresses the message if that makes it smaller. `algorithm` is gzip, deflate or none.
 grpc::ByteBuffer to_compressed_buffer(std::string bytes, grpc_compression_algorithm algorithm);
 
 // Whether it is worth the time to compress an answer of so many bytes.

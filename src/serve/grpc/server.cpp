@@ -12,7 +12,9 @@
 
 #include "base/error.h"
 #include "base/threads/short_slices.h"
+#include "serve/grpc/health.h"
 #include "serve/grpc/inference_methods.h"
+#include "serve/grpc/reflection.h"
 #include "serve/grpc/stream_call.h"
 
 namespace tessera::serve {
@@ -33,7 +35,10 @@ class UnknownCall final : public GrpcCall {
 // Makes the calls.
 class Front final : public grpc::CallbackGenericService {
  public:
-  explicit Front(GrpcShared& shared) : shared_(shared), methods_(inference_methods(shared.service)) {}
+  Front(GrpcShared& shared, bool reflects)
+      : shared_(shared), reflects_(reflects), methods_(inference_methods(shared.service)) {
+    methods_["/grpc.health.v1.Health/Check"] = health_check(shared.service);
+  }
 
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
     GrpcCall* const call = make(*context);
@@ -46,11 +51,17 @@ class Front final : public grpc::CallbackGenericService {
     if (const auto found = methods_.find(context.method()); found != methods_.end())
       return new UnaryCall(shared_, context, found->second);
     if (context.method() == "/inference.GRPCInferenceService/ModelStreamInfer") return new StreamCall(shared_, context);
+    if (context.method() == "/grpc.health.v1.Health/Watch") return new WatchCall(shared_, context, watches_);
+    if (reflects_ && (context.method() == "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo" ||
+                      context.method() == "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"))
+      return new ReflectionCall(shared_, context);
     return new UnknownCall(shared_, context);
   }
 
   GrpcShared& shared_;
-  const UnaryMethods methods_;
+  const bool reflects_;
+  UnaryMethods methods_;
+  WatchPlaces watches_;
 };
 
 constexpr unsigned kCertificateSeconds = 2;  // between two looks at the files
@@ -71,17 +82,17 @@ std::shared_ptr<grpc::ServerCredentials> credentials_for(const GrpcOptions& opti
 }
 
 GrpcLimits limits_of(const HttpLimits& limits) {
-  return {limits.body_bytes, limits.stream_answer_bytes, limits.stall_seconds, limits.bytes_per_second,
-          limits.transfer_seconds};
+  return {limits.body_bytes,    limits.stream_answer_bytes, limits.calls,
+          limits.stall_seconds, limits.bytes_per_second,    limits.transfer_seconds};
 }
 
 }  // namespace
 
 struct GrpcServer::State {
-  State(Service& service, const GrpcOptions& options, BodyBudget& bodies)
+  State(Service& service, const GrpcOptions& options, BodyBudget& bodies, AccessLog* access_log)
       : connections(options.address, {options.limits.connections, options.limits.connections_per_peer}),
-        shared(service, limits_of(options.limits), bodies, connections),
-        front(shared),
+        shared(service, limits_of(options.limits), bodies, connections, access_log),
+        front(shared, options.reflection),
         quota("tessera-serve") {}
 
   // Messages that have not come whole are known to gRPC alone: it may hold what the budget has left.
@@ -96,6 +107,8 @@ struct GrpcServer::State {
       lock.unlock();
       set_quota();
       shared.calls->tick();
+      shared.service.grpc_connections = connections.open();
+      shared.service.refused_grpc_connections = connections.refused();
       lock.lock();
     }
   }
@@ -121,8 +134,8 @@ struct GrpcServer::State {
   std::thread watcher;
 };
 
-GrpcServer::GrpcServer(Service& service, const GrpcOptions& options, BodyBudget& bodies)
-    : state_(std::make_unique<State>(service, options, bodies)) {
+GrpcServer::GrpcServer(Service& service, const GrpcOptions& options, BodyBudget& bodies, AccessLog* access_log)
+    : state_(std::make_unique<State>(service, options, bodies, access_log)) {
   State& state = *state_;
   grpc::ServerBuilder builder;
   state.acceptor = builder.experimental().AddExternalConnectionAcceptor(

@@ -16,13 +16,14 @@ struct GrpcOptions {
   HttpLimits limits;
   std::string certificate, key, client_authorities;  // PEM files; "": without TLS. Read anew when they change.
   bool require_certificate = false;
+  bool reflection = true;  // whether callers may ask what services there are
 };
 
 class GrpcServer {
  public:
-  // Serves at once. What calls hold counts in `bodies`, which like `service` must outlive it. Throws Error(io) where
-  // the address cannot be had.
-  GrpcServer(Service& service, const GrpcOptions& options, BodyBudget& bodies);
+  // Serves at once. The bytes that calls hold count in `bodies`; it and the others must outlive this, and `access_log`
+  // may be null. Throws Error(io) where the address cannot be had.
+  GrpcServer(Service& service, const GrpcOptions& options, BodyBudget& bodies, AccessLog* access_log);
   ~GrpcServer();
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;

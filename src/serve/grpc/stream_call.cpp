@@ -10,9 +10,9 @@ namespace tessera::serve {
 namespace {
 
 // The most requests of one stream that are read before answers have gone. Requests of sequences may be more, because
-// those that wait for a slot must not keep the last requests of others from being read. Few are read before the first
-// answer has shown how large they are.
-constexpr std::size_t kMostInFlight = 64, kMostOfSequences = 1024, kFirstInFlight = 8;
+// those that wait for a slot must not keep the last requests of others from being read. The first answer shows how many
+// answers find place.
+constexpr std::size_t kMostInFlight = 64, kMostOfSequences = 1024, kFirstInFlight = 1;
 constexpr std::int64_t kSmallBytes = 64 << 10;  // of answers, not worth abandoning
 
 std::string error_message(const Failure& failure, const std::string& id) {
@@ -58,11 +58,13 @@ void StreamCall::OnReadDone(bool ok) {
     ++in_flight_;
   }
   request_bytes_ = request_.bytes();
+  bytes_in_ += request_bytes_;
   claim(request_bytes_, [this](bool is_claimed) { take_request(is_claimed); });
 }
 
 void StreamCall::take_request(bool is_claimed) {
   if (!is_claimed) {
+    compression_is_known_ = true;  // the answer's header says how it and all others may be compressed
     request_bytes_ = 0;
     request_.buffer().Clear();
     Slot slot;
@@ -88,7 +90,7 @@ void StreamCall::decompress() {
     });
   } catch (...) {
     request_.buffer().Clear();
-    Slot slot{nullptr, request_bytes_, false};
+    Slot slot{nullptr, request_bytes_, false, nullptr};
     refuse(current_failure(), "", slot);
     return read_on();
   }
@@ -101,6 +103,11 @@ void StreamCall::begin_request() {
   ++shared_.service.grpc_requests;
   auto slot = std::make_shared<Slot>();
   slot->bytes = request_bytes_;
+  Credentials who = credentials_;
+  if (who.record) {
+    slot->record = who.record = begin_record(context_.method(), credentials_);
+    slot->record->bytes_in = request_bytes_;
+  }
   std::string id;
   try {
     if (request_.compression() != GRPC_COMPRESS_NONE)
@@ -112,8 +119,8 @@ void StreamCall::begin_request() {
       const std::lock_guard lock(mutex_);
       of_sequences_ = of_sequences_ || message.parameters().contains("sequence_id");
     }
-    std::shared_ptr<Call> call = shared_.service.infer(
-        credentials_, from_message(message), [this, slot](Outcome outcome, InferenceRequest& asked) {
+    std::shared_ptr<Call> call =
+        shared_.service.infer(who, from_message(message), [this, slot](Outcome outcome, InferenceRequest& asked) {
           try {
             if (outcome.failure) throw *outcome.failure;
             add_answer(encode_stream_answer(outcome.response, asked), asked.id, *slot);
@@ -140,12 +147,13 @@ void StreamCall::read_on() {
 // With the mutex held, like the functions below.
 bool StreamCall::may_read() const {
   const std::size_t most = of_sequences_ ? kMostOfSequences : largest_answer_ > 0 ? kMostInFlight : kFirstInFlight;
-  const std::int64_t expected = waiting_bytes_ + static_cast<std::int64_t>(in_flight_) * largest_answer_;
+  const std::int64_t expected = waiting_bytes_ + static_cast<std::int64_t>(in_flight_ + 1) * largest_answer_;
   const bool is_idle = in_flight_ == 0 && answers_.empty();
-  return is_idle || (in_flight_ + answers_.size() < most && expected < shared_.limits.stream_answer_bytes);
+  return is_idle || (in_flight_ + answers_.size() < most && expected <= shared_.limits.stream_answer_bytes);
 }
 
 void StreamCall::refuse(const Failure& failure, const std::string& id, Slot& slot) {
+  if (slot.record) slot.record->status = status_of(failure).error_code();
   add_answer(error_message(failure, id), id, slot);
 }
 
@@ -154,6 +162,11 @@ void StreamCall::add_answer(std::string bytes, const std::string& id, Slot& slot
   const bool packs = compression_ != GRPC_COMPRESS_NONE && pays_to_compress(size);
   Answer answer{packs ? to_compressed_buffer(std::move(bytes), compression_) : to_buffer(std::move(bytes)), 0};
   answer.bytes = static_cast<std::int64_t>(answer.buffer.Length());
+  if (slot.record) {
+    slot.record->bytes_out = answer.bytes;
+    slot.record->ended_ns = now_ns();
+    shared_.access_log->add(*slot.record);
+  }
   BodyBudget& bodies = shared_.bodies;
   std::unique_lock lock(mutex_);
   lease_.give(std::exchange(slot.bytes, 0));
@@ -170,6 +183,7 @@ void StreamCall::add_answer(std::string bytes, const std::string& id, Slot& slot
   slot.call.reset();
   --in_flight_;
   waiting_bytes_ += answer.bytes;
+  bytes_out_ += answer.bytes;
   answers_.push_back(std::move(answer));
   if (answers_.size() == 1) write_next();
   lock.unlock();  // what is abandoned may be this stream, which may have ended

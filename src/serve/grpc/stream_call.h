@@ -26,6 +26,7 @@ class StreamCall final : public GrpcCall {
     std::shared_ptr<Call> call;
     std::int64_t bytes = 0;  // of its message
     bool is_answered = false;
+    std::shared_ptr<AccessRecord> record;  // null: no line of the access log is written
   };
   struct Answer {
     grpc::ByteBuffer buffer;

@@ -11,7 +11,8 @@ constexpr std::int64_t kSmallBytes = 64 << 10;  // are compressed by any thread,
 
 void UnaryCall::begin() {
   try {
-    if (!method_.is_public) shared_.service.identify(credentials_);
+    if (method_.is_inference) shared_.service.admit_inference(credentials_);
+    else if (!method_.is_public) shared_.service.identify(credentials_);
     expire_after(shared_.limits.transfer_seconds, "the message did not come in time");
     StartRead(&message_.buffer());
   } catch (...) {
@@ -34,7 +35,8 @@ void UnaryCall::Cancellable::set(std::shared_ptr<Call> begun) {
 void UnaryCall::OnReadDone(bool ok) {
   never_expire();
   if (!ok) return refuse({Reason::bad_request, "the call has no message"});
-  claim(message_.bytes(), [this](bool is_claimed) {
+  bytes_in_ = message_.bytes();
+  claim(bytes_in_, [this](bool is_claimed) {
     if (!is_claimed) return refuse(out_of_bytes());
     compression_ = message_.compression();
     if (compression_ == GRPC_COMPRESS_NONE) return handle();
@@ -84,9 +86,10 @@ void UnaryCall::answer(std::string bytes) {
 
 void UnaryCall::send(grpc::ByteBuffer answer) {
   answer_.Swap(&answer);
-  const auto bytes = static_cast<std::int64_t>(answer_.Length());
+  bytes_out_ = static_cast<std::int64_t>(answer_.Length());
   if (lease_.held() > kSmallBytes) abandon_when_slow();
-  expect_read(bytes);
+  expect_read(bytes_out_);
+  set_status(grpc::StatusCode::OK);
   StartWriteAndFinish(&answer_, grpc::WriteOptions().set_no_compression(), grpc::Status::OK);
 }
 

@@ -20,6 +20,8 @@ struct UnaryMethod {
   bool is_public = false;
   // Whether a thread of its own handles the call, because it takes long.
   bool is_slow = false;
+  // Whether what the caller's key or address allows is looked at before the message is read.
+  bool is_inference = false;
 };
 
 class UnaryCall final : public GrpcCall {

@@ -5,7 +5,7 @@
 
 namespace tessera::serve {
 
-// The same for gRPC, where a message is a body.
+// They hold for gRPC as well, where a message is a body.
 struct HttpLimits {
   std::int64_t header_bytes = 16 << 10;
   std::int64_t body_bytes = std::int64_t{256} << 20;          // of one request, also after decompression
@@ -13,6 +13,7 @@ struct HttpLimits {
   std::int64_t connections = 1024;                            // of each address that the server listens on
   std::int64_t connections_per_peer = 512;                    // from one IP address
   std::int64_t streams_per_connection = 256;                  // of gRPC: calls at a time
+  std::int64_t calls = 4096;                                  // of gRPC: at a time, half of them by one peer
   std::int64_t stream_answer_bytes = std::int64_t{64} << 20;  // of gRPC: of a stream's answers that wait
   double header_seconds = 10;          // from the first byte to the end of the header, and for the TLS handshake
   double idle_seconds = 75;            // between two requests

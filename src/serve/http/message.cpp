@@ -1,6 +1,7 @@
 #include "serve/http/message.h"
 
 #include "serve/http/request_parser.h"
+#include "serve/observe/request_id.h"
 
 namespace tessera::serve {
 
@@ -24,6 +25,7 @@ HttpRequest request_head(const RequestParser& parser) {
   head.accept = text("Accept");
   head.json_bytes = text("Inference-Header-Content-Length");
   head.credentials.authorization = text("Authorization");
+  head.credentials.request_id = request_id(text("X-Request-Id"));
   head.credentials.traceparent = text("traceparent");
   head.credentials.tracestate = text("tracestate");
   return head;

@@ -46,8 +46,9 @@ struct HttpServer::State {
     std::string peer;
   };
 
-  State(const HttpLimits& limits, int thread_count, std::atomic<std::int64_t>& connections, BodyBudget& bodies)
-      : shared{limits, bodies}, open(connections), context(thread_count), thread_count(thread_count) {}
+  State(const HttpLimits& limits, int thread_count, std::atomic<std::int64_t>& connections, BodyBudget& bodies,
+        AccessLog* access_log)
+      : shared{limits, bodies, access_log}, open(connections), context(thread_count), thread_count(thread_count) {}
 
   // With the mutex held. Closes the connection that has been idle the longest, of the peer alone if one is named.
   bool close_longest_idle(const Listener& listener, const std::string* peer) {
@@ -130,8 +131,8 @@ struct HttpServer::State {
 };
 
 HttpServer::HttpServer(const HttpLimits& limits, int threads, std::atomic<std::int64_t>& connections,
-                       BodyBudget& bodies)
-    : state_(std::make_unique<State>(limits, threads, connections, bodies)) {}
+                       BodyBudget& bodies, AccessLog* access_log)
+    : state_(std::make_unique<State>(limits, threads, connections, bodies, access_log)) {}
 
 HttpServer::~HttpServer() {
   state_->context.stop();

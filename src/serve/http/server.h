@@ -12,8 +12,9 @@ namespace tessera::serve {
 
 class HttpServer {
  public:
-  // Counts open connections in `connections`, and what they hold in `bodies`; both must outlive it.
-  HttpServer(const HttpLimits& limits, int threads, std::atomic<std::int64_t>& connections, BodyBudget& bodies);
+  // Counts open connections in `connections`, and what they hold in `bodies`; all must outlive it.
+  HttpServer(const HttpLimits& limits, int threads, std::atomic<std::int64_t>& connections, BodyBudget& bodies,
+             AccessLog* access_log = nullptr);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

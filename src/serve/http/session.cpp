@@ -10,9 +10,10 @@
 #include <optional>
 
 #include "serve/core/log.h"
+#include "serve/http/answers.h"
 #include "serve/http/connection.h"
 #include "serve/http/request_parser.h"
-#include "serve/protocol/response_encoder.h"
+#include "serve/observe/request_id.h"
 
 namespace tessera::serve {
 namespace asio = boost::asio;
@@ -24,24 +25,6 @@ constexpr std::size_t kReadBytes = 64 << 10, kIdleReadBytes = 4 << 10;
 constexpr std::size_t kKeptBufferBytes = 128 << 10;               // of a connection between two requests
 constexpr std::int64_t kSmallBytes = 64 << 10;                    // a transfer of fewer bytes is not worth abandoning
 constexpr std::chrono::milliseconds kRetry{10}, kMostWait{2000};  // while the budget has too few bytes
-
-HttpResponse refusal(int status, std::string_view message) {
-  HttpResponse response;
-  response.status = status;
-  response.body = "{\"error\":" + json_text(message) + "}";
-  return response;
-}
-
-std::string_view reason(int status) {
-  const beast::string_view text = http::obsolete_reason(static_cast<http::status>(status));
-  return {text.data(), text.size()};
-}
-
-HttpResponse out_of_bytes() {
-  HttpResponse response = refusal(503, "the server holds too many bodies and answers");
-  response.headers.emplace_back("Retry-After", "1");
-  return response;
-}
 
 class Session final : public HttpSession, public Connection {
  public:
@@ -109,6 +92,8 @@ class Session final : public HttpSession, public Connection {
     header_is_checked_ = false;
     head_ = {};
     body_ = {};
+    request_id_.clear();
+    record_.reset();
     if (is_idle_) {
       expire_after(seat_.is_spare ? limits().header_seconds : limits().idle_seconds);
       read_more();
@@ -121,7 +106,7 @@ class Session final : public HttpSession, public Connection {
   void read_more() {
     transport().read_some(in_.prepare(is_idle_ ? kIdleReadBytes : kReadBytes),
                           [self = self()](const ErrorCode& error, std::size_t bytes) {
-                            if (self->is_abandoned_) return self->end_with(out_of_bytes());
+                            if (self->is_abandoned_) return self->end_with(out_of_budget());
                             if (error) return self->close();
                             self->in_.commit(bytes);
                             if (self->is_idle_) {
@@ -151,7 +136,7 @@ class Session final : public HttpSession, public Connection {
     try {
       parse_received();
     } catch (const std::bad_alloc&) {
-      end_with(out_of_bytes());
+      end_with(out_of_budget());
     } catch (...) {
       log_current_exception("a request could not be read");
       end_with(refusal(500, "the request could not be read"));
@@ -211,7 +196,7 @@ class Session final : public HttpSession, public Connection {
     expire_after(limits().stall_seconds);
     transport().read_some(asio::buffer(body_.data() + filled_, body_.size() - filled_),
                           [self = self()](const ErrorCode& error, std::size_t bytes) {
-                            if (self->is_abandoned_) return self->end_with(out_of_bytes());
+                            if (self->is_abandoned_) return self->end_with(out_of_budget());
                             if (error) return self->close();
                             self->filled_ += bytes;
                             self->count(bytes);
@@ -227,6 +212,8 @@ class Session final : public HttpSession, public Connection {
     head_.credentials.certificate = certificate_;
     head_.credentials.address = address_;
     head_.lease = &lease_;
+    request_id_ = head_.credentials.request_id;
+    if (shared_.access_log != nullptr) head_.credentials.record = record_ = make_record(head_, address_);
     is_head_ = head_.method == "HEAD";
     keep_alive_ = parser_->keep_alive() && !seat_.is_spare;
     const bool has_body = !parser_->is_done();
@@ -264,9 +251,9 @@ class Session final : public HttpSession, public Connection {
 
   // Another connection is asked to give up what it holds; `again` is called a little later.
   void wait_for_bytes(std::function<void()> again) {
-    if (is_abandoned_) return end_with(out_of_bytes());
+    if (is_abandoned_) return end_with(out_of_budget());
     if (waits_for_bytes_since_ == Clock::time_point()) waits_for_bytes_since_ = Clock::now();
-    if (Clock::now() - waits_for_bytes_since_ > kMostWait) return end_with(out_of_bytes());
+    if (Clock::now() - waits_for_bytes_since_ > kMostWait) return end_with(out_of_budget());
     shared_.bodies.abandon_slowest();
     pause_.expires_after(kRetry);
     pause_.async_wait([self = self(), again = std::move(again)](const ErrorCode&) {
@@ -355,10 +342,9 @@ class Session final : public HttpSession, public Connection {
   }
 
   void send_now(HttpResponse response) {
-    std::string header = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n", response.status,
-                                     reason(response.status), response.content_type, response.body.size());
-    for (const auto& [name, value] : response.headers) header += fmt::format("{}: {}\r\n", name, value);
-    header += keep_alive_ ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
+    if (request_id_.empty()) request_id_ = request_id("");
+    std::string header = response_header(response, keep_alive_, request_id_);
+    log_answer(response);
     is_sending_ = true;
     send(std::move(header), std::move(response.body), is_head_, [self = self()] {
       self->is_sending_ = false;
@@ -368,6 +354,15 @@ class Session final : public HttpSession, public Connection {
     });
   }
 
+  void log_answer(const HttpResponse& response) {
+    if (shared_.access_log == nullptr) return;
+    if (!record_) record_ = make_record(head_, address_);  // the header could not be read
+    record_->id = request_id_;
+    const auto lasted = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_);
+    end_record(*record_, response.status, received_, is_head_ ? 0 : response.body.size(), lasted.count());
+    shared_.access_log->add(*record_);
+  }
+
   HttpShared& shared_;
   HttpHandler& handler_;
   HttpSeat seat_;
@@ -375,7 +370,8 @@ class Session final : public HttpSession, public Connection {
   asio::steady_timer pause_;
   std::optional<RequestParser> parser_{std::in_place, std::size_t{0}};
   std::shared_ptr<Call> call_;
-  std::string address_, certificate_;
+  std::string address_, certificate_, request_id_;
+  std::shared_ptr<AccessRecord> record_;  // null: the header has not come, or nothing is logged
   HttpRequest head_;
   BodyBuffer body_;
   std::size_t filled_ = 0;  // bytes of the body that have come

@@ -15,6 +15,7 @@ namespace tessera::serve {
 struct HttpShared {
   HttpLimits limits;
   BodyBudget& bodies;
+  AccessLog* access_log = nullptr;  // null: none
   std::atomic<bool> draining{false};
 };
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -33,6 +34,15 @@ PeerAddress parse_peer(std::string_view text) {
   }
   peer.ip = plain_ip(std::string(host));
   return peer;
+}
+
+std::string network_of(const std::string& ip) {
+  in6_addr six{};
+  if (::inet_pton(AF_INET6, ip.c_str(), &six) != 1) return ip;
+  std::fill(six.s6_addr + 8, six.s6_addr + 16, std::uint8_t{0});
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  ::inet_ntop(AF_INET6, &six, text.data(), text.size());
+  return std::string(text.data()) + "/64";
 }
 
 PeerAddress to_peer(const sockaddr& address) {

@@ -8,6 +8,7 @@
 #include "serve/core/log.h"
 #include "serve/core/service.h"
 #include "serve/grpc/server.h"
+#include "serve/grpc/trace_client.h"
 #include "serve/http/api.h"
 #include "serve/http/client.h"
 #include "serve/http/server.h"
@@ -59,10 +60,20 @@ std::unique_ptr<AuditLog> make_audit(const ServerOptions& options) {
   return std::make_unique<AuditLog>(options.audit_file, options.audit);
 }
 
+std::unique_ptr<AccessLog> make_access_log(const ServerOptions& options) {
+  return options.access_log.file.empty() ? nullptr : std::make_unique<AccessLog>(options.access_log);
+}
+
 std::unique_ptr<Tracer> make_tracer(const ServerOptions& options) {
   if (options.tracing.endpoint.empty()) return nullptr;
   const HttpEndpoint endpoint = parse_http_endpoint(options.tracing.endpoint);
   warn_about_collector(endpoint, options.collector);
+  if (options.tracing.uses_grpc) {
+    const auto collector = std::make_shared<GrpcTraceClient>(endpoint, options.collector);
+    return std::make_unique<Tracer>(
+        options.tracing, [collector](const std::string& body) { collector->send(body, kCollectorSeconds); },
+        otlp_protobuf);
+  }
   const auto client = std::make_shared<HttpClient>(endpoint, options.collector);
   return std::make_unique<Tracer>(options.tracing, [client](const std::string& body) {
     const int status = client->post_json(body, kCollectorSeconds);
@@ -78,17 +89,18 @@ struct Server::State {
         tracer(make_tracer(options)),
         bodies(options.limits.all_bodies_bytes),
         decoded_images(bodies),
+        access_log(make_access_log(options)),
         arbiter({.policy = options.policy}),
         repository(arbiter, options.repository, options.cache_bytes),
         access(options.keys),
         audit(make_audit(options)),
         service(repository, access, audit.get(),
                 {shares_memory(options), options.shared_memory_prefix, options.audit_inference,
-                 options.limits.body_bytes, options.threads > 1},
+                 options.limits.body_bytes, options.peer_rule, options.threads > 1},
                 tracer.get()),
         api(service, {options.limits.body_bytes, options.hosts, is_on_loopback(options), options.origins}),
         metrics_handler(api),
-        http(options.limits, options.threads, service.connections, bodies) {
+        http(options.limits, options.threads, service.connections, bodies, access_log.get()) {
     repository.images().count_in({bodies.limit(),
                                   [this](std::int64_t bytes) {
                                     if (decoded_images.take(bytes)) return true;
@@ -107,8 +119,9 @@ struct Server::State {
     grpc =
         std::make_unique<GrpcServer>(service,
                                      GrpcOptions{options.grpc, options.limits, options.tls.certificate, options.tls.key,
-                                                 options.tls.client_authorities, options.tls.require_certificate},
-                                     bodies);
+                                                 options.tls.client_authorities, options.tls.require_certificate,
+                                                 options.reflection.value_or(options.keys.empty())},
+                                     bodies, access_log.get());
     ports.grpc = grpc->port();
   }
 
@@ -116,6 +129,7 @@ struct Server::State {
   std::unique_ptr<Tracer> tracer;  // lives longer than the requests
   BodyBudget bodies;               // of both fronts, and of images
   BodyBudget::Lease decoded_images;
+  std::unique_ptr<AccessLog> access_log;
   Arbiter arbiter;
   Repository repository;
   Access access;

@@ -16,6 +16,17 @@ std::string read_text(const std::string& path) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+AllowanceRule read_rule(io::TomlTable& table, const std::string& prefix, const std::string& where) {
+  AllowanceRule rule;
+  rule.requests_per_second = table.number(prefix + "requests_per_second", 0);
+  rule.requests_in_flight = table.whole(prefix + "requests_in_flight", 0);
+  require(rule.requests_per_second >= 0, ErrorKind::invalid_argument, "{}requests_per_second of {} is negative", prefix,
+          where);
+  require(rule.requests_in_flight >= 0, ErrorKind::invalid_argument, "{}requests_in_flight of {} is negative", prefix,
+          where);
+  return rule;
+}
+
 AccessKey read_key(const std::string& name, io::TomlTable table, const std::string& where) {
   AccessKey key;
   key.name = name;
@@ -32,7 +43,7 @@ AccessKey read_key(const std::string& name, io::TomlTable table, const std::stri
   key.certificate = table.text("certificate", "");
   for (const std::string& role : table.texts("roles")) key.roles.push_back(parse_role(role));
   key.models = table.texts("models");
-  key.requests_per_second = table.number("requests_per_second", 0);
+  key.rule = read_rule(table, "", fmt::format("key '{}' in {}", name, where));
   const bool is_digest =
       key.token_sha256.size() == 64 && key.token_sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
   require(key.token_sha256.empty() || is_digest, ErrorKind::invalid_argument,
@@ -40,8 +51,6 @@ AccessKey read_key(const std::string& name, io::TomlTable table, const std::stri
   require(is_digest || !key.certificate.empty(), ErrorKind::invalid_argument,
           "key '{}' in {} has neither token_sha256, token_file nor certificate", name, where);
   require(!key.roles.empty(), ErrorKind::invalid_argument, "key '{}' in {} has no roles", name, where);
-  require(key.requests_per_second >= 0, ErrorKind::invalid_argument,
-          "requests_per_second of key '{}' in {} is negative", name, where);
   return key;
 }
 
@@ -73,6 +82,7 @@ void read_limits(io::TomlTable table, const std::string& where, HttpLimits& limi
   limits.connections_per_peer =
       whole("connections_per_peer",
             std::min(limits.connections_per_peer, std::max<std::int64_t>(limits.connections / 2, 1)), 1);
+  limits.calls = whole("calls", limits.calls, 2);
   limits.streams_per_connection = whole("streams_per_connection", limits.streams_per_connection, 1);
   limits.stream_answer_bytes = whole("stream_answers_mib", limits.stream_answer_bytes >> 20, 1) << 20;
   limits.header_seconds = seconds("header_seconds", limits.header_seconds);
@@ -82,7 +92,11 @@ void read_limits(io::TomlTable table, const std::string& where, HttpLimits& limi
 }
 
 void read_tracing(io::TomlTable table, const std::string& where, ServerOptions& options) {
-  options.tracing = {table.text("endpoint", ""), table.number("rate", 1), table.text("service", "tessera")};
+  const std::string protocol = table.text("protocol", "http/json");
+  require(protocol == "http/json" || protocol == "grpc", ErrorKind::invalid_argument,
+          "protocol of [tracing] in {} is '{}', expected \"http/json\" or \"grpc\"", where, protocol);
+  options.tracing = {table.text("endpoint", ""), table.number("rate", 1), table.text("service", "tessera"),
+                     protocol == "grpc"};
   require(options.tracing.rate >= 0 && options.tracing.rate <= 1, ErrorKind::invalid_argument,
           "the rate of [tracing] in {} is {}, expected 0 to 1", where, options.tracing.rate);
   options.collector.authorities = table.text("authorities", "");
@@ -114,7 +128,15 @@ void parse_server_config(const std::string& text, const std::string& where, Serv
   io::TomlTable cache = table.table("cache");
   options.cache_bytes = whole_within(cache, "most_mib", options.cache_bytes >> 20, 0, kMostWhole, "[cache] of " + where)
                         << 20;
-  read_limits(table.table("limits"), "[limits] of " + where, options.limits);
+  io::TomlTable limits = table.table("limits");
+  options.peer_rule = read_rule(limits, "peer_", "[limits] of " + where);
+  read_limits(limits, "[limits] of " + where, options.limits);
+  if (table.has("reflection")) options.reflection = table.boolean("reflection", true);
+  io::TomlTable access_log = table.table("access_log");
+  const std::string in_log = "[access_log] of " + where;
+  options.access_log.file = access_log.text("file", "");
+  options.access_log.most_bytes = whole_within(access_log, "most_mib", 64, 1, kMostWhole, in_log) << 20;
+  options.access_log.most_files = whole_within(access_log, "most_files", 8, 1, 1000, in_log);
   io::TomlTable tls = table.table("tls");
   options.tls = {tls.text("certificate", ""), tls.text("key", ""), tls.text("client_authorities", ""),
                  tls.boolean("require_certificate", false)};

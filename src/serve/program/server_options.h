@@ -1,6 +1,7 @@
 // What a server is started with: the command line and its configuration file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "serve/http/client.h"
 #include "serve/http/limits.h"
 #include "serve/http/tls_context.h"
+#include "serve/limits/allowances.h"
+#include "serve/observe/access_log.h"
 
 namespace tessera::serve {
 
@@ -26,6 +29,9 @@ struct ServerOptions {
   std::string log_level = "info";
   std::vector<std::string> hosts, origins;  // see HttpApiOptions
   HttpLimits limits;
+  AllowanceRule peer_rule;         // see ServiceOptions
+  std::optional<bool> reflection;  // of gRPC; unless given, where there are no keys
+  AccessLogOptions access_log;
   TlsFiles tls;
   std::string audit_file;
   AuditOptions audit;
