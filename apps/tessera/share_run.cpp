@@ -6,6 +6,7 @@
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "lease/messages.h"
+#include "lease/trusted_daemon.h"
 #include "share.h"
 #include "share/launch.h"
 #include "share/trace.h"
@@ -18,11 +19,23 @@ constexpr double kShareOfWeightOne = 50;
 
 struct RunArguments {
   lease::JobDescription job;
-  std::string socket, name_of_class = "standard", memory;
+  std::string socket, name_of_class = "standard", memory, trust;
   double goal_ms = 0, share = 0;
   bool hard = false, quiet = false;
   std::vector<std::string> command;
 };
+
+// Whether the job will be one among others.
+std::string daemon_text(const lease::DaemonConnection& daemon, const std::string& socket) {
+  switch (daemon.failure) {
+    case lease::DaemonConnection::Failure::none:
+      return fmt::format("a daemon listens at '{}'", socket);
+    case lease::DaemonConnection::Failure::no_daemon:
+      return fmt::format("no daemon listens at '{}', so it runs alone until one does", socket);
+    default:
+      return "it runs alone: " + daemon.why;
+  }
+}
 
 void run_job(const RunArguments& arguments) {
   lease::JobDescription job = arguments.job;
@@ -35,12 +48,13 @@ void run_job(const RunArguments& arguments) {
   if (arguments.share > 0) job.weight = arguments.share / kShareOfWeightOne;
   if (arguments.hard) job.hard_cores = arguments.share / 100 * base::cpu_info().usable_cores;
   job.goal_ns = static_cast<std::int64_t>(1e6 * arguments.goal_ms);
-  const bool listens = lease::connect_to(job.socket).is_open();
+  job.trusted =
+      arguments.trust.empty() ? lease::trusted_by_environment() : lease::parse_users(arguments.trust, "--trust");
+  const lease::DaemonConnection daemon = lease::connect_to_daemon(job.socket, job.trusted);
   const std::string how = share::become_job(job);
   if (!arguments.quiet)
     fmt::print(stderr, "tessera share: '{}' is {}, {}; {}\n", job.name, arguments.name_of_class, how,
-               listens ? fmt::format("a daemon listens at '{}'", job.socket)
-                       : fmt::format("no daemon listens at '{}', so it runs alone until one does", job.socket));
+               daemon_text(daemon, job.socket));
   share::execute(arguments.command);
 }
 
@@ -68,6 +82,9 @@ void add_share_run(CLI::App& verb) {
       ->type_name("SIZE");
   sub->add_option("--name", arguments->job.name, "For people; the program's name unless given")->type_name("NAME");
   sub->add_option("--socket", arguments->socket, "Of the daemon")->type_name("PATH");
+  sub->add_option("--trust", arguments->trust,
+                  "Users whose daemon the job may attach to, beside yours and root's, with commas between")
+      ->type_name("USERS");
   sub->add_flag("-q,--quiet", arguments->quiet, "Do not say how the job is scheduled");
   sub->add_option("COMMAND", arguments->command, "The program and its arguments, after --")->required();
   sub->positionals_at_end();

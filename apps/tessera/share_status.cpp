@@ -12,6 +12,7 @@
 #include "base/numbers/units.h"
 #include "base/text.h"
 #include "lease/messages.h"
+#include "lease/trusted_daemon.h"
 #include "share.h"
 #include "signals.h"
 
@@ -19,7 +20,7 @@ namespace tessera::apps {
 namespace {
 
 struct StatusArguments {
-  std::string socket;
+  std::string socket, trust;
   bool json = false, watch = false;
 };
 
@@ -59,10 +60,12 @@ void print_table(const nlohmann::json& status, const nlohmann::json& earlier) {
 
 void show_status(const StatusArguments& arguments) {
   const std::string path = arguments.socket.empty() ? lease::default_socket_path() : arguments.socket;
+  const std::vector<uid_t> trusted =
+      arguments.trust.empty() ? lease::trusted_by_environment() : lease::parse_users(arguments.trust, "--trust");
   const GracefulStop stop;
   nlohmann::json earlier;
   do {
-    const std::string text = lease::request_status(path);
+    const std::string text = lease::request_status(path, trusted);
     if (arguments.json) {
       fmt::print("{}\n", text);
     } else {
@@ -83,6 +86,9 @@ void add_share_status(CLI::App& verb) {
   auto arguments = std::make_shared<StatusArguments>();
   CLI::App* sub = verb.add_subcommand("status", "Show the jobs of a daemon");
   sub->add_option("--socket", arguments->socket, "Of the daemon")->type_name("PATH");
+  sub->add_option("--trust", arguments->trust,
+                  "Users whose daemon may be asked, beside yours and root's, with commas between")
+      ->type_name("USERS");
   sub->add_flag("--json", arguments->json, "Print JSON; with --watch a line a second");
   sub->add_flag("--watch", arguments->watch, "Show it once a second, until Ctrl-C");
   sub->footer(

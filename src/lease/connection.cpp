@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/numbers/units.h"
+#include "lease/trusted_daemon.h"
 
 namespace tessera::lease {
 namespace {
@@ -47,8 +48,14 @@ void Attachment::keep_attached() {
 }
 
 bool Attachment::try_attach() {
-  Socket socket = connect_to(job_.socket);
-  if (!socket.is_open()) return false;
+  DaemonConnection found = connect_to_daemon(job_.socket, job_.trusted);
+  if (found.failure == DaemonConnection::Failure::no_daemon) return false;
+  if (!found.socket.is_open()) {
+    if (found.why != refusal_) warn("this process runs alone: {}", found.why);
+    refusal_ = found.why;
+    return false;
+  }
+  Socket socket = std::move(found.socket);
   Request request{.kind = LeaseMessageKind::attach,
                   .priority = static_cast<std::uint32_t>(job_.priority),
                   .weight = job_.weight,

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "lease/trusted_daemon.h"
 
 namespace tessera::lease {
 namespace {
@@ -52,6 +53,7 @@ std::optional<JobDescription> job_by_environment() {
   job.goal_ns = std::llround(number(kGoalVariable, 0, 1e9) * 1e6);
   job.memory_bytes = std::llround(number(kMemoryVariable, 0, 0x1p60));
   job.hard_cores = number(kHardCoresVariable, 0, 1e6);
+  job.trusted = trusted_by_environment();
   return job;
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "lease/trusted_daemon.h"
 
 namespace tessera::lease {
 namespace {
@@ -107,11 +108,12 @@ std::int64_t receive_packet(int socket, void* data, std::size_t size, std::vecto
   return -1;
 }
 
-std::string request_status(const std::string& path) {
-  const Socket socket = connect_to(path);
-  require(socket.is_open(), ErrorKind::not_found,
-          "no sharing daemon listens at '{}' ({}); start one by 'tessera share daemon', or name its socket by --socket",
-          path, std::strerror(errno));
+std::string request_status(const std::string& path, std::span<const uid_t> trusted) {
+  const DaemonConnection found = connect_to_daemon(path, trusted);
+  require(found.failure != DaemonConnection::Failure::no_daemon, ErrorKind::not_found,
+          "{}; start one by 'tessera share daemon', or name its socket by --socket", found.why);
+  require(found.socket.is_open(), ErrorKind::io, "{}", found.why);
+  const Socket& socket = found.socket;
   const Request request{.kind = LeaseMessageKind::status};
   std::string text(kMostStatusBytes, '\0');
   std::int64_t size = -1;

@@ -3,6 +3,8 @@
 // byte order.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstdint>
 #include <span>
@@ -69,7 +71,8 @@ class Socket {
 
 // TESSERA_SHARE_SOCKET, or $XDG_RUNTIME_DIR/tessera/share.sock, or /tmp/tessera-UID/share.sock.
 std::string default_socket_path();
-// A connection whose sends and receives take at most one second. If it fails, a closed one, with errno set.
+// A connection whose sends and receives take at most one second. If it fails, a closed one, with errno set. Who
+// listens there may be a stranger: connect_to_daemon in lease/trusted_daemon.h checks.
 Socket connect_to(const std::string& path);
 
 // Sends a packet with descriptors. Returns whether all of it was sent. Never blocks if the socket is non-blocking.
@@ -80,7 +83,7 @@ bool send_packet(int socket, const void* data, std::size_t size, std::span<const
 std::int64_t receive_packet(int socket, void* data, std::size_t size, std::vector<int>* descriptors = nullptr);
 
 // Asks the daemon at the path for its state, as JSON text. Throws Error(not_found) if no daemon listens there, and
-// Error(io).
-std::string request_status(const std::string& path);
+// Error(io), also for a daemon that belongs neither to this user nor to root nor to one of `trusted`.
+std::string request_status(const std::string& path, std::span<const uid_t> trusted = {});
 
 }  // namespace tessera::lease

@@ -1,28 +1,18 @@
 // What a daemon is told by its configuration, and what it tells about its jobs.
-#include <pwd.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/numbers/units.h"
 #include "io/toml_table.h"
 #include "lease/job_description.h"
+#include "lease/trusted_daemon.h"
 #include "share/daemon.h"
 #include "share/trace.h"
 
 namespace tessera::share {
 namespace {
-
-uid_t user_of(const std::string& name) {
-  uid_t number = 0;
-  const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (code == std::errc() && end == name.data() + name.size()) return number;
-  const passwd* const user = getpwnam(name.c_str());
-  require(user != nullptr, ErrorKind::invalid_argument, "there is no user '{}' who could attach", name);
-  return user->pw_uid;
-}
 
 const char* activity_text(const LeaseReport& job) {
   if (job.lost) return "lost its turn";
@@ -47,7 +37,9 @@ DaemonOptions parse_daemon_options(const std::string& text, const std::string& w
   options.policy = table.text("policy", options.policy);
   if (const std::string memory = table.text("memory", ""); !memory.empty())
     options.memory_bytes = parse_bytes(memory, "memory");
-  for (const std::string& user : table.texts("users")) options.users.push_back(user_of(user));
+  for (const std::string& user : table.texts("users")) {
+    for (const uid_t number : lease::parse_users(user, "the key 'users'")) options.users.push_back(number);
+  }
   table.check_all_read();
   make_policy(options.policy);  // an unknown one is told at once
   return options;

@@ -1,6 +1,7 @@
 #include "share/launch.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -51,6 +52,7 @@ std::string become_job(const lease::JobDescription& job) {
   set_variable(lease::kGoalVariable, job.goal_ns > 0 ? fmt::format("{}", 1e-6 * static_cast<double>(job.goal_ns)) : "");
   set_variable(lease::kMemoryVariable, job.memory_bytes > 0 ? fmt::format("{}", job.memory_bytes) : "");
   set_variable(lease::kHardCoresVariable, job.hard_cores > 0 ? fmt::format("{}", job.hard_cores) : "");
+  set_variable(lease::kTrustVariable, fmt::format("{}", fmt::join(job.trusted, ",")));
   const GroupLimits limits{
       .weight = job.weight, .idle = job.priority == Priority::background, .quota_cores = job.hard_cores};
   const std::optional<std::string> refused = join_group(limits);

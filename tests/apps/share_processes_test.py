@@ -287,6 +287,37 @@ class ShareProcesses(unittest.TestCase):
         self.assertGreater(answer_to(1), 0)
         self.assertEqual(answer_to(65534), 0)
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root may act as another user")
+    def test_a_strangers_daemon_is_not_attached_to(self):
+        folder = self.folder / "strange"
+        folder.mkdir()
+        os.chown(folder, 65534, 65534)
+        self.folder.chmod(0o711)
+        self.socket = folder / "share.sock"
+        daemon = self.start("share", "daemon", "--socket", self.socket, user=65534, group=65534, extra_groups=[])
+        self.assertTrue(self.until(self.socket.exists))
+        run = ("share", "run", "--socket", self.socket)
+        done = program.run(*run, "--", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("it runs alone: the folder", done.stderr)
+        self.assertIn("--trust", done.stderr)
+        self.assertNotEqual(program.run("share", "status", "--socket", self.socket).returncode, 0)
+        self.assertIn("a daemon listens", program.run(*run, "--trust", "65534", "--", "true").stderr)
+        # A process that finds the socket in its environment says so too, and computes alone.
+        job = program.run(*run, "--", program.path, "bench", self.model, "--seconds", 0.1)
+        self.assertEqual(job.returncode, 0, job.stderr)
+        self.assertIn("this process runs alone", job.stderr)
+        daemon.terminate()
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root may act as another user")
+    def test_permission_is_told_apart_from_no_daemon(self):
+        self.folder.chmod(0o711)
+        self.daemon()
+        done = subprocess.run([program.path, "share", "run", "--socket", self.socket, "--", "true"], user=1, group=1,
+                              extra_groups=[], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertIn("the permission to connect", done.stderr)
+        self.assertNotIn("no daemon listens", done.stderr)
+
     def test_a_program_keeps_its_exit_code_and_signals(self):
         run = ("share", "run", "--socket", self.socket, "--class", "background", "--")
         done = program.run(*run, "sh", "-c", "exit 7")
