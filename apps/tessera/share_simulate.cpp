@@ -4,17 +4,21 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/numbers/units.h"
 #include "base/text.h"
 #include "common.h"
 #include "cost/profile.h"
 #include "io/file.h"
 #include "io/toml_table.h"
+#include "option_values.h"
 #include "report/html/share_page.h"
 #include "report/values/json_text.h"
 #include "share.h"
+#include "share/capacity.h"
 #include "share/cluster.h"
 #include "share/trace.h"
 #include "tessera/share.h"
@@ -24,6 +28,7 @@ namespace {
 
 struct SimulateOptions {
   std::string trace, device = "a100-80-sxm", policies, html;
+  std::optional<double> devices_for_p99_s;
   bool json = false;
 };
 
@@ -107,21 +112,63 @@ nlohmann::json as_json(const share::ClusterOutcome& outcome) {
           {"p99_wait_s", outcome.p99_wait_s},
           {"waiting_share", outcome.waiting_share},
           {"most_waiting", outcome.most_waiting},
+          {"arrival_hours", outcome.arrival_hours},
           {"busy_share", outcome.use},
-          {"mean_slowdown", outcome.mean_slowdown}};
+          {"busy_share_to_the_end", outcome.use_to_the_end},
+          {"mean_slowdown", outcome.mean_slowdown},
+          {"offered_load", outcome.offered_load},
+          {"overloaded", outcome.is_overloaded()}};
+}
+
+nlohmann::json as_json(const share::DevicesNeeded& needed) {
+  nlohmann::json json = {{"p99_ms", 1e3 * needed.p99_s}, {"most_devices_tried", needed.tried}};
+  json["devices"] = needed.devices > 0 ? nlohmann::json(needed.devices) : nlohmann::json(nullptr);
+  if (needed.devices > 1) json["p99_ms_with_one_fewer"] = 1e3 * needed.p99_fewer_s;
+  return json;
+}
+
+void print_needed(const std::string& who, const char* what, const share::DevicesNeeded& needed, double most_p99_s) {
+  if (needed.devices == 0)
+    fmt::print("{}: no number of devices up to {} gives a p99 {} of {:g} ms: with that many it is {:.3f} ms\n", who,
+               needed.tried, what, 1e3 * most_p99_s, 1e3 * needed.p99_s);
+  else
+    fmt::print("{}: {} device{} for a p99 {} of at most {:g} ms: it is {:.3f} ms{}\n", who, needed.devices,
+               needed.devices == 1 ? "" : "s", what, 1e3 * most_p99_s, 1e3 * needed.p99_s,
+               needed.devices == 1 ? "" : fmt::format(", and {:.3f} ms with one fewer", 1e3 * needed.p99_fewer_s));
 }
 
 nlohmann::json simulate_cluster(const std::string& text, const SimulateOptions& options) {
   const share::ClusterOptions cluster = share::parse_cluster(text, options.trace);
+  if (options.devices_for_p99_s) {
+    const share::DevicesNeeded needed = share::devices_for_wait(cluster, *options.devices_for_p99_s);
+    if (!options.json) print_needed("cluster", "wait for a place", needed, *options.devices_for_p99_s);
+    return as_json(needed);
+  }
   const share::ClusterOutcome outcome = share::simulate_cluster(cluster);
+  if (outcome.is_overloaded())
+    warn(
+        "the jobs of the cluster bring {:.2f} times the work that its devices can do: the queue grows as long as jobs "
+        "come, and the waits below are those of {} jobs, not of a cluster that goes on",
+        outcome.offered_load, outcome.jobs);
   if (!options.json)
     fmt::print(
-        "cluster of {} devices: {} jobs in {:.1f} hours, slices in use {:.1f}%, wait mean {:.1f} s, p50 {:.1f} s, p99 "
-        "{:.1f} s, {:.1f}% of jobs wait, {} at most at once, service {:.3f} times as long as alone\n",
-        cluster.nodes * cluster.devices_per_node, outcome.jobs, outcome.hours, 100 * outcome.use, outcome.mean_wait_s,
-        outcome.p50_wait_s, outcome.p99_wait_s, 100 * outcome.waiting_share, outcome.most_waiting,
-        outcome.mean_slowdown);
+        "cluster of {} devices: {} jobs, slices in use {:.1f}% over the {:.1f} hours in which jobs came ({:.1f}% over "
+        "the {:.1f} hours until the last one ended), wait mean {:.1f} s, p50 {:.1f} s, p99 {:.1f} s, {:.1f}% of jobs "
+        "wait, {} at most at once, service {:.3f} times as long as alone\n",
+        share::device_count(cluster), outcome.jobs, 100 * outcome.use, outcome.arrival_hours,
+        100 * outcome.use_to_the_end, outcome.hours, outcome.mean_wait_s, outcome.p50_wait_s, outcome.p99_wait_s,
+        100 * outcome.waiting_share, outcome.most_waiting, outcome.mean_slowdown);
   return as_json(outcome);
+}
+
+void find_devices(const share::Trace& trace, const share::SharedDevice& device, const std::string& policy,
+                  const SimulateOptions& options, nlohmann::json& json) {
+  const share::DevicesNeeded needed = share::devices_for_latency(trace, device, policy, *options.devices_for_p99_s);
+  if (options.json) {
+    nlohmann::json answer = as_json(needed);
+    answer["policy"] = policy;
+    json["policies"].push_back(std::move(answer));
+  } else print_needed(policy, "latency", needed, *options.devices_for_p99_s);
 }
 
 void simulate(const SimulateOptions& options) {
@@ -141,6 +188,10 @@ void simulate(const SimulateOptions& options) {
   const share::SharedDevice device{profile.name, profile.memory_bytes, profile.kind == cost::DeviceKind::cpu};
   report::SharePage page{"Sharing of " + std::filesystem::path(options.trace).stem().string(), profile.title, {}};
   for (const std::string& policy : policies) {
+    if (options.devices_for_p99_s) {
+      find_devices(trace, device, policy, options, json);
+      continue;
+    }
     const share::SimulationOutcome outcome = share::simulate(trace, device, policy);
     if (options.json) json["policies"].push_back(as_json(outcome));
     else print_outcome(outcome);
@@ -164,12 +215,21 @@ void add_share_simulate(CLI::App& verb) {
                   "Policies to compare, of fifo, fair, iteration, headroom, fill and predictive, with commas between; "
                   "all unless given")
       ->type_name("LIST");
+  CLI::Option* const devices =
+      sub->add_option("--devices-for-p99", options->devices_for_p99_s,
+                      "Say how many devices it takes for a 99th percentile of at most so long (20ms, 5m): of the "
+                      "latency of the most important jobs whose requests come by themselves, or of the wait of a "
+                      "cluster's jobs")
+          ->transform(duration());
   sub->add_flag("--json", options->json, "Print the result as JSON");
-  sub->add_option("--html", options->html, "Write a page with tables and timelines")->type_name("FILE");
+  sub->add_option("--html", options->html, "Write a page with tables and timelines")
+      ->type_name("FILE")
+      ->excludes(devices);
   sub->footer(
       "Examples:\n"
       "  tessera share simulate trace.toml --device a100-80-sxm\n"
-      "  tessera share simulate trace.toml --policy fifo,fill --html sharing.html");
+      "  tessera share simulate trace.toml --policy fifo,fill --html sharing.html\n"
+      "  tessera share simulate trace.toml --policy fill --devices-for-p99 20ms");
   sub->callback([options] { simulate(*options); });
 }
 

@@ -23,6 +23,7 @@ constexpr std::array<std::pair<std::string_view, Placement>, 4> kPlacements{
 struct Job {
   double arrival_s = 0, alone_s = 0, left_s = 0, begin_s = 0, demand = 0;
   int slices = 1, device = -1;
+  bool has_ended = false;
   std::uint32_t version = 0;  // of its end in the queue of events
 };
 
@@ -73,14 +74,17 @@ class Cluster {
  public:
   explicit Cluster(const ClusterOptions& options)
       : options_(options),
-        devices_(static_cast<std::size_t>(options.nodes) * static_cast<std::size_t>(options.devices_per_node)),
-        by_free_(static_cast<std::size_t>(options.slices) + 1),
-        node_free_(static_cast<std::size_t>(options.nodes), options.devices_per_node * options.slices) {
+        devices_(static_cast<std::size_t>(device_count(options))),
+        by_free_(static_cast<std::size_t>(options.slices) + 1) {
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       devices_[i].free = options.slices;
       by_free_.back().emplace(0, static_cast<int>(i));
+      const std::size_t node = i / static_cast<std::size_t>(options.devices_per_node);
+      node_free_.resize(node + 1);
+      node_free_[node] += options.slices;
     }
-    for (int node = 0; node < options.nodes; ++node) nodes_.emplace(node_free_[static_cast<std::size_t>(node)], node);
+    for (std::size_t node = 0; node < node_free_.size(); ++node)
+      nodes_.emplace(node_free_[node], static_cast<int>(node));
   }
 
   // -1: there is no place.
@@ -141,7 +145,8 @@ class Cluster {
     for (auto node = nodes_.lower_bound({slices, 0}); node != nodes_.end(); ++node) {
       int best = -1, fewest = options_.slices + 1;
       const int first = node->second * options_.devices_per_node;
-      for (int index = first; index < first + options_.devices_per_node; ++index) {
+      const int last = std::min(first + options_.devices_per_node, static_cast<int>(devices_.size()));
+      for (int index = first; index < last; ++index) {
         const int free = devices_[static_cast<std::size_t>(index)].free;
         if (free >= slices && free < fewest) best = index, fewest = free;
       }
@@ -171,6 +176,7 @@ class ClusterSimulation {
         now_s_ = coming.arrival_s;
         waiting_.push_back(static_cast<std::int32_t>(jobs_.size()));
         jobs_.push_back(coming);
+        if (static_cast<std::int64_t>(jobs_.size()) == options_.jobs) note_last_arrival();
         coming = load_.next();
       } else {
         const End end = ends_.top();
@@ -204,9 +210,19 @@ class ClusterSimulation {
     most_waiting_ = std::max(most_waiting_, static_cast<std::int64_t>(waiting_.size()));
   }
 
+  // What has been served until now, also of jobs that are being served.
+  void note_last_arrival() {
+    last_arrival_s_ = now_s_;
+    served_while_arriving_s_ = served_s_;
+    for (const Job& each : jobs_) {
+      if (each.device >= 0 && !each.has_ended) served_while_arriving_s_ += (now_s_ - each.begin_s) * each.slices;
+    }
+  }
+
   void leave(std::int32_t index) {
     Job& leaving = job(index);
     ++leaving.version;
+    leaving.has_ended = true;
     ++ended_;
     served_s_ += (now_s_ - leaving.begin_s) * leaving.slices;
     alone_s_ += leaving.alone_s * leaving.slices;
@@ -231,9 +247,10 @@ class ClusterSimulation {
 
   ClusterOutcome outcome(double first_s) {
     ClusterOutcome result{.jobs = ended_, .most_waiting = most_waiting_};
-    const double passed_s = now_s_ - first_s;
-    const double all = static_cast<double>(options_.nodes) * options_.devices_per_node * options_.slices;
+    const double passed_s = now_s_ - first_s, arriving_s = last_arrival_s_ - first_s;
+    const double all = static_cast<double>(device_count(options_)) * options_.slices;
     result.hours = passed_s / 3600;
+    result.arrival_hours = arriving_s / 3600;
     std::ranges::sort(waits_s_);
     double sum = 0;
     for (const double wait : waits_s_) sum += wait;
@@ -242,8 +259,12 @@ class ClusterSimulation {
     result.p50_wait_s = waits_s_[waits_s_.size() / 2];
     result.p99_wait_s = waits_s_[static_cast<std::size_t>(0.99 * (count - 1))];
     result.waiting_share = static_cast<double>(waits_s_.end() - std::ranges::upper_bound(waits_s_, 0.0)) / count;
-    result.use = passed_s > 0 ? served_s_ / (passed_s * all) : 0;
+    result.use = arriving_s > 0 ? served_while_arriving_s_ / (arriving_s * all) : 0;
+    result.use_to_the_end = passed_s > 0 ? served_s_ / (passed_s * all) : 0;
     result.mean_slowdown = served_s_ / alone_s_;
+    const double mean_slices = (1 + options_.most_slices) / 2.0;
+    result.offered_load =
+        options_.jobs_per_hour / 3600 * options_.mean_seconds * mean_slices * result.mean_slowdown / all;
     return result;
   }
 
@@ -255,6 +276,7 @@ class ClusterSimulation {
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
   std::vector<double> waits_s_;
   double now_s_ = 0, served_s_ = 0, alone_s_ = 0;
+  double last_arrival_s_ = 0, served_while_arriving_s_ = 0;
   std::int64_t ended_ = 0, most_waiting_ = 0;
 };
 
@@ -265,6 +287,7 @@ void check(const ClusterOptions& options) {
   };
   within("nodes", options.nodes, 1, 1e6);
   within("devices_per_node", options.devices_per_node, 1, 64);
+  within("devices", options.devices, 0, 64e6);
   within("slices", options.slices, 1, 64);
   within("most_slices", options.most_slices, 1, options.slices);
   within("jobs", static_cast<double>(options.jobs), 1, 1e8);
@@ -276,6 +299,10 @@ void check(const ClusterOptions& options) {
 }
 
 }  // namespace
+
+int device_count(const ClusterOptions& options) {
+  return options.devices > 0 ? options.devices : options.nodes * options.devices_per_node;
+}
 
 ClusterOutcome simulate_cluster(const ClusterOptions& options) {
   check(options);
@@ -293,8 +320,7 @@ Placement parse_placement(std::string_view name) {
 
 ClusterOptions parse_cluster(std::string_view text, const std::string& where) {
   io::TomlTable root = io::TomlTable::parse(text, where);
-  root.has("seed");
-  root.has("job");
+  root.has("job");  // read by parse_trace
   io::TomlTable table = root.table("cluster");
   ClusterOptions options;
   const auto small = [&](std::string_view key, int otherwise) {
@@ -312,7 +338,7 @@ ClusterOptions parse_cluster(std::string_view text, const std::string& where) {
   options.mean_seconds = table.number("mean_seconds", options.mean_seconds);
   options.heavy_tail = table.number("heavy_tail", options.heavy_tail);
   options.intensity = table.number("intensity", options.intensity);
-  table.check_all_read();
+  root.check_all_read();
   check(options);
   return options;
 }

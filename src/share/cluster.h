@@ -18,6 +18,7 @@ enum class Placement : std::uint8_t {
 
 struct ClusterOptions {
   int nodes = 1, devices_per_node = 8, slices = 1;
+  int devices = 0;  // of all nodes, the last of which may have fewer; 0: nodes times devices_per_node
   Placement placement = Placement::best_fit;
   std::uint64_t seed = 0;
   std::int64_t jobs = 1000;
@@ -37,15 +38,22 @@ struct ClusterOptions {
 
 struct ClusterOutcome {
   std::int64_t jobs = 0, most_waiting = 0;
-  double hours = 0;  // from the first arrival to the last end
+  double hours = 0, arrival_hours = 0;  // from the first arrival to the last end, and to the last arrival
   double mean_wait_s = 0, p50_wait_s = 0, p99_wait_s = 0;
   double waiting_share = 0;  // of jobs that did not begin at once
-  double use = 0;            // of all slices over the time
+  // Of all slices, the part in use from the first arrival to the last one, and to the last end. The latter says little
+  // of the cluster: the longest of the last jobs may have it to itself for long.
+  double use = 0, use_to_the_end = 0;
   double mean_slowdown = 1;  // time in service over time alone
+  // The work that jobs bring over the work that all slices can do, as the options say, with the slowdown that was seen.
+  double offered_load = 0;
+  bool is_overloaded() const { return offered_load >= 1; }
 };
 
 // Throws Error(invalid_argument) for sizes and rates that make no sense.
 ClusterOutcome simulate_cluster(const ClusterOptions& options);
+
+int device_count(const ClusterOptions& options);
 
 Placement parse_placement(std::string_view name);  // "best_fit"; throws Error(invalid_argument)
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/expect_error.h"
 
 namespace tessera::share::cluster_test {
@@ -65,6 +67,53 @@ TEST(Cluster, DaysMakeMoreJobsWait) {
   EXPECT_GT(simulate_cluster(options).mean_wait_s, 2 * level);
 }
 
+TEST(Cluster, UseIsCountedWhileJobsCome) {
+  ClusterOptions options{.nodes = 1, .devices_per_node = 8, .jobs = 300, .jobs_per_hour = 400, .mean_seconds = 60};
+  options.heavy_tail = 2.5;
+  double longest = 0;
+  for (options.seed = 1; options.seed <= 20; ++options.seed) {
+    const ClusterOutcome outcome = simulate_cluster(options);
+    const double after_hours = outcome.hours - outcome.arrival_hours;
+    EXPECT_NEAR(outcome.arrival_hours, 0.75, 0.2);
+    EXPECT_GE(after_hours, 0);
+    // What was served while jobs came is a part of what was served in all.
+    const double served = outcome.use * outcome.arrival_hours, all = outcome.use_to_the_end * outcome.hours;
+    EXPECT_LE(served, all * (1 + 1e-9));
+    EXPECT_GE(served, all - after_hours - 1e-9);
+    EXPECT_NEAR(outcome.offered_load, 400.0 / 3600 * 60 / 8, 1e-9);
+    EXPECT_FALSE(outcome.is_overloaded());
+    longest = std::max(longest, outcome.use / outcome.use_to_the_end);
+  }
+  EXPECT_GT(longest, 1.5);  // one job that goes on for long after the others
+}
+
+TEST(Cluster, AnOverloadIsSaid) {
+  ClusterOptions options{.nodes = 1, .devices_per_node = 4, .seed = 4, .jobs = 400, .jobs_per_hour = 8};
+  options.mean_seconds = 3600;
+  const ClusterOutcome outcome = simulate_cluster(options);
+  EXPECT_NEAR(outcome.offered_load, 2, 1e-9);
+  EXPECT_TRUE(outcome.is_overloaded());
+  EXPECT_GT(outcome.use, 0.95);
+  // Jobs that slow each other are more work than they say.
+  options.jobs_per_hour = 3.5;
+  EXPECT_FALSE(simulate_cluster(options).is_overloaded());
+  options.slices = 4;
+  options.jobs_per_hour = 14;
+  options.intensity = 2;
+  EXPECT_TRUE(simulate_cluster(options).is_overloaded());
+}
+
+TEST(Cluster, TheLastNodeMayHaveFewerDevices) {
+  for (const Placement placement : {Placement::pack, Placement::spread, Placement::best_fit, Placement::interference}) {
+    ClusterOptions options{.nodes = 1, .devices_per_node = 8, .devices = 11, .placement = placement, .seed = 1};
+    options.jobs_per_hour = 1000;
+    const ClusterOutcome outcome = simulate_cluster(options);
+    EXPECT_GT(outcome.use, 0.8);
+    EXPECT_LE(outcome.use, 1.0);
+    EXPECT_EQ(device_count(options), 11);
+  }
+}
+
 TEST(Cluster, ReadsItsTable) {
   const ClusterOptions options =
       parse_cluster("seed = 3\n[cluster]\nnodes = 512\nplacement = \"pack\"\nheavy_tail = 1.5\n", "trace.toml");
@@ -74,6 +123,11 @@ TEST(Cluster, ReadsItsTable) {
   EXPECT_EQ(options.seed, 3U);
   test::expect_error_containing(ErrorKind::invalid_argument, "did you mean 'nodes'?",
                                 [] { parse_cluster("[cluster]\nnoodes = 1\n", "t"); });
+  test::expect_error_containing(ErrorKind::invalid_argument, "sed is unknown; did you mean 'seed'?",
+                                [] { parse_cluster("sed = 1\n[cluster]\nnodes = 1\n", "t"); });
+  test::expect_error_containing(ErrorKind::invalid_argument, "clusters is unknown",
+                                [] { parse_cluster("[cluster]\nnodes = 1\n[clusters]\n", "t"); });
+  EXPECT_NO_THROW(parse_cluster("seed = 1\n[cluster]\nnodes = 1\n[job.a]\nanything = 1\n", "t"));
   test::expect_error_containing(ErrorKind::invalid_argument, "spread, pack, best_fit, interference",
                                 [] { parse_cluster("[cluster]\nplacement = \"random\"\n", "t"); });
   test::expect_error_containing(ErrorKind::invalid_argument, "cluster.most_slices is 9",
