@@ -11,9 +11,21 @@ void add_verify(CLI::App& verb, ServeArguments& arguments) {
   verify->add_option("file", arguments.audit_files, "Audit logs, oldest first: audit.log.1 audit.log.2 audit.log")
       ->type_name("FILE")
       ->required();
+  verify
+      ->add_option("--key", arguments.audit_key,
+                   "File with the key of the hashes, where the log has one (audit_key_file)")
+      ->type_name("FILE");
+  verify
+      ->add_option("--head", arguments.audit_head,
+                   "A last hash that was noted: the server's log has it at the start, at each change of the file and "
+                   "at the end")
+      ->type_name("HASH");
   verify->add_flag("--json", arguments.json, "Print the verdict as JSON");
   verify->callback([&arguments] { arguments.verifies = true; });
-  verify->footer("Exit code 1 and the first wrong line where the log was changed.");
+  verify->footer(
+      "Exit code 1 and the first wrong line where the log was changed. What is not shown: without --key and --head,\n"
+      "that somebody who can write the file has written all of it anew from some line on; without --head, that lines\n"
+      "are missing at the end. With --head, all lines up to that hash are as they were when it was noted.");
 }
 
 void add_health(CLI::App& verb, ServeArguments& arguments) {
@@ -59,6 +71,23 @@ void add_serve_command(CLI::App& verb, ServeArguments& arguments) {
           {"fifo", "fair", "iteration", "headroom", "fill", "predictive"});
   verb.add_option("--poll", arguments.poll_s, "Time between two looks for changed models; 0: only on SIGHUP")
       ->transform(duration());
+  suggest(verb.add_option("--model-control-mode", arguments.control_mode,
+                          "none: models are loaded at the start alone; poll: as their folders change (15s unless "
+                          "--poll); explicit: those of --load-model, and what requests load. Without it, all are "
+                          "loaded, and requests and SIGHUP change them")
+              ->type_name("MODE"),
+          {"none", "poll", "explicit"});
+  verb.add_option("--load-model", arguments.load_models,
+                  "With the mode explicit, a model to load at the start, once for each of them; '*': all")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  verb.add_option("--ready-when", arguments.ready_when,
+                  "When the server is ready: all (unless given) models that were asked for are loaded, any of them is, "
+                  "or those of a list of names with commas between")
+      ->type_name("RULE");
+  verb.add_option("--shutdown-delay", arguments.shutdown_delay_s,
+                  "Time on SIGTERM in which the server is not ready, but takes requests, before it drains (0s)")
+      ->transform(duration());
   verb.add_option("--drain", arguments.drain_s, "Time that requests in flight have to end on SIGTERM (30s)")
       ->transform(duration());
   verb.add_option("--threads", arguments.threads, "Threads that read requests and write answers (2)")
@@ -79,7 +108,8 @@ void add_serve_command(CLI::App& verb, ServeArguments& arguments) {
       "  tessera serve health\n"
       "  tessera serve audit-verify audit.log\n\n"
       "Speaks the Open Inference Protocol v2 over HTTP and gRPC, as Triton's clients do; http://localhost:8000 is a\n"
-      "page that shows the server at work. SIGTERM drains, SIGHUP reads the models anew.");
+      "page that shows the server at work. SIGTERM drains, and a second one ends it at\n"
+      "once; SIGHUP reads the models anew.");
 }
 
 }  // namespace tessera::apps

@@ -11,7 +11,9 @@ namespace tessera::apps {
 struct ServeArguments {
   std::string repository, config;
   std::optional<std::string> http, grpc, metrics, policy, log_level;
-  std::optional<double> poll_s, drain_s;
+  std::optional<std::string> control_mode, ready_when;
+  std::vector<std::string> load_models;
+  std::optional<double> poll_s, drain_s, shutdown_delay_s;
   std::optional<int> threads;
   bool json = false;
   // tessera serve health
@@ -21,6 +23,7 @@ struct ServeArguments {
   // tessera serve audit-verify
   bool verifies = false;
   std::vector<std::string> audit_files;
+  std::string audit_key, audit_head;
 };
 
 // `arguments` must live as long as the verb.

@@ -21,23 +21,36 @@ namespace tessera::apps {
 namespace {
 
 int verify(const ServeArguments& arguments) {
+  serve::AuditProof proof;
+  if (!arguments.audit_key.empty()) proof.key = serve::read_audit_key(arguments.audit_key);
+  proof.head = arguments.audit_head;
+  const auto refuse = [&](const std::string& file, std::int64_t line, const std::string& mistake) {
+    if (arguments.json)
+      fmt::print("{{\"whole\":false,\"file\":{},\"line\":{},\"mistake\":{}}}\n", serve::json_text(file), line,
+                 serve::json_text(mistake));
+    else fmt::print("{}: line {}: {}\n", file, line, mistake);
+    return 1;
+  };
   std::string previous;
-  std::int64_t lines = 0;
+  std::int64_t lines = 0, line_of_head = 0, lines_of_last = 0;
   for (const std::string& file : arguments.audit_files) {
-    const serve::AuditVerdict verdict = serve::verify_audit_log(file, previous);
-    if (verdict.first_wrong_line > 0) {
-      if (arguments.json)
-        fmt::print("{{\"whole\":false,\"file\":{},\"line\":{},\"mistake\":{}}}\n", serve::json_text(file),
-                   verdict.first_wrong_line, serve::json_text(verdict.mistake));
-      else fmt::print("{}: line {}: {}\n", file, verdict.first_wrong_line, verdict.mistake);
-      return 1;
-    }
+    const serve::AuditVerdict verdict = serve::verify_audit_log(file, previous, proof);
+    if (verdict.first_wrong_line > 0) return refuse(file, verdict.first_wrong_line, verdict.mistake);
+    if (verdict.head_line > 0) line_of_head = lines + verdict.head_line;
     lines += verdict.lines;
-    previous = verdict.last_hash;
+    lines_of_last = verdict.lines;
+    if (verdict.lines > 0) previous = verdict.last_hash;
   }
+  if (!proof.head.empty() && line_of_head == 0)
+    return refuse(arguments.audit_files.back(), lines_of_last,
+                  "no line has the hash of --head: the log was written anew before it, or cut off");
   if (arguments.json)
-    fmt::print("{{\"whole\":true,\"lines\":{},\"last_hash\":{}}}\n", lines, serve::json_text(previous));
-  else fmt::print("the chain of {} lines is whole, and ends with {}\n", lines, previous);
+    fmt::print("{{\"whole\":true,\"lines\":{},\"last_hash\":{},\"keyed\":{},\"line_of_head\":{}}}\n", lines,
+               serve::json_text(previous), !proof.key.empty(), line_of_head);
+  else
+    fmt::print("the chain of {} lines is whole{}, and ends with {}{}\n", lines,
+               proof.key.empty() ? "" : " under the key", previous,
+               line_of_head == 0 ? "" : fmt::format("; line {} of it has the hash of --head", line_of_head));
   return 0;
 }
 
@@ -67,6 +80,10 @@ serve::ServerOptions options_of(const ServeArguments& arguments) {
   options.policy = arguments.policy.value_or(options.policy);
   options.log_level = arguments.log_level.value_or(options.log_level);
   options.poll_seconds = arguments.poll_s.value_or(options.poll_seconds);
+  if (arguments.control_mode) options.control.mode = serve::parse_model_control(*arguments.control_mode);
+  if (!arguments.load_models.empty()) options.control.load = arguments.load_models;
+  if (arguments.ready_when) options.control.ready = serve::parse_ready_rule(*arguments.ready_when);
+  options.shutdown_delay_seconds = arguments.shutdown_delay_s.value_or(options.shutdown_delay_seconds);
   options.drain_seconds = arguments.drain_s.value_or(options.drain_seconds);
   options.threads = arguments.threads.value_or(options.threads);
   return options;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "serve/core/audit_line.h"
 #include "serve/core/digest.h"
 #include "serve/core/log.h"
 #include "serve/protocol/failure.h"
@@ -208,6 +209,87 @@ TEST(AuditLog, OneServerAtATime) {
   const AuditLog log(folder / "audit.log", AuditOptions());
   test::expect_error_containing(ErrorKind::io, "another server writes",
                                 [&] { AuditLog(folder / "audit.log", AuditOptions()); });
+}
+
+// Lines that somebody who can write the file, and knows no key, makes of those from the given one on.
+void forge(const std::filesystem::path& path, std::size_t from, const std::string& caller) {
+  std::ifstream file(path);
+  std::string text, line, hash(64, '0');
+  for (std::size_t number = 1; std::getline(file, line); ++number) {
+    const AuditLine parsed = parse_audit_line(line);
+    if (number < from) {
+      text += line + "\n";
+      hash = parsed.hash;
+    } else {
+      text += make_audit_line(parsed.sequence, {caller, "load", "m", "done", ""}, hash, "");
+    }
+  }
+  file.close();
+  write(path, text);
+}
+
+TEST(AuditLog, WithoutAKeyAForgedRestShowsOnlyByAHeadThatWasNoted) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "audit.log";
+  fill(path, 6);
+  const std::string head = verify_audit_log(path).last_hash;
+  EXPECT_EQ(verify_audit_log(path, "", {.head = head}).head_line, 6);
+  fill(path, 2);  // it goes on
+  EXPECT_EQ(verify_audit_log(path, "", {.head = head}).head_line, 6);
+  forge(path, 4, "mallory");
+  EXPECT_EQ(verify_audit_log(path).first_wrong_line, 0);
+  EXPECT_EQ(verify_audit_log(path, "", {.head = head}).head_line, 0);
+}
+
+TEST(AuditLog, WithAKeyNobodyElseCanGoOnWithTheChain) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "audit.log";
+  const std::string key(40, 'k');
+  const auto keyed = [&](const std::string& with) {
+    AuditLog log(path, {.key = with});
+    for (int i = 0; i < 3; ++i) log.write({"alice", "load", "m", "done", ""});
+  };
+  keyed(key);
+  keyed(key);
+  EXPECT_EQ(verify_audit_log(path, "", {.key = key}).lines, 6);
+  EXPECT_EQ(verify_audit_log(path, "", {.key = key}).first_wrong_line, 0);
+  EXPECT_THAT(verify_audit_log(path).mistake, testing::HasSubstr("--key"));
+  EXPECT_THAT(verify_audit_log(path, "", {.key = std::string(40, 'x')}).mistake, testing::HasSubstr("another key"));
+  forge(path, 4, "mallory");
+  EXPECT_EQ(verify_audit_log(path, "", {.key = key}).first_wrong_line, 4);
+  EXPECT_THAT(verify_audit_log(path, "", {.key = key}).mistake, testing::HasSubstr("has no key"));
+}
+
+TEST(AuditLog, AFileHasLinesOfOneKey) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "audit.log";
+  const std::string first(40, 'a'), second(40, 'b');
+  std::string previous;
+  for (const std::string& key : {std::string(), first, second}) {
+    AuditLog log(path, {.key = key});
+    log.write({"alice", "load", "m", "done", ""});
+  }
+  for (const auto& [name, key] :
+       {std::pair{"audit.log.1", std::string()}, {"audit.log.2", first}, {"audit.log", second}}) {
+    const AuditVerdict verdict = verify_audit_log(folder / name, previous, {.key = key});
+    EXPECT_EQ(verdict.first_wrong_line, 0) << name << ": " << verdict.mistake;
+    EXPECT_EQ(verdict.lines, 1) << name;
+    previous = verdict.last_hash;  // the chain goes on from file to file
+  }
+}
+
+TEST(AuditLog, AKeyIsNotShort) {
+  const test::TemporaryFolder folder;
+  write(folder / "key", "short\n");
+  test::expect_error_containing(ErrorKind::invalid_argument, "has 5 bytes, expected 32 or more",
+                                [&] { read_audit_key(folder / "key"); });
+  write(folder / "key", std::string(64, 'f') + "\n");
+  EXPECT_EQ(read_audit_key(folder / "key"), std::string(64, 'f'));
+}
+
+TEST(Digest, IsHmac) {  // RFC 4231, test case 2
+  EXPECT_EQ(hmac_sha256("Jefe", "what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 
 TEST(Digest, IsSha256) {

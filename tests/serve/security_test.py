@@ -97,6 +97,37 @@ class Keys(unittest.TestCase):
                              ["start", "load", "load", "repair", "start", "load", "load"])
             self.verify(audit, "boss")
 
+    def test_a_log_with_a_key_and_a_head_that_was_noted(self):
+        with tempfile.TemporaryDirectory() as holder:
+            folder = make_repository(pathlib.Path(holder) / "models")
+            audit, key = pathlib.Path(holder) / "audit.log", pathlib.Path(holder) / "audit.key"
+            key.write_text("0123456789abcdef" * 4 + "\n")
+            config = f'[audit]\nfile = "{audit}"\naudit_key_file = "{key}"\n' + keys()
+            running = Server(folder, config=config)
+            self.assertEqual(running.ask("POST", "/v2/repository/models/lenet/load", None, bearer("boss"))[0], 200)
+            self.assertEqual(running.stop(), 0)
+            told = [json.loads(line) for line in running.log_text().splitlines() if "head" in line]
+            running.log.close()
+            running.folder.cleanup()
+            lines = audit.read_text().splitlines()
+            head = json.loads(lines[-1])["hmac"]
+            self.assertEqual(told[-1]["head"], head)
+            self.assertNotIn("0123456789abcdef", running.process.args)
+
+            def verify(*arguments):
+                done = subprocess.run([server.program, "serve", "audit-verify", audit, *arguments],
+                                      capture_output=True, text=True, timeout=60 * server.PATIENCE)
+                return done.returncode, done.stdout + done.stderr
+
+            self.assertEqual(verify("--key", key, "--head", head)[0], 0)
+            self.assertIn(f"line {len(lines)} of it has the hash of --head", verify("--key", key, "--head", head)[1])
+            self.assertIn("name its file by --key", verify()[1])
+            audit.write_text("".join(line + "\n" for line in lines[:-1]))  # cut off at its end
+            self.assertEqual(verify("--key", key)[0], 0)
+            code, text = verify("--key", key, "--head", head)
+            self.assertEqual(code, 1)
+            self.assertIn("cut off", text)
+
     def test_a_key_is_slowed_down_to_its_rate(self):
         with tempfile.TemporaryDirectory() as holder:
             folder = make_repository(pathlib.Path(holder) / "models")

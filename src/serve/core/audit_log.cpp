@@ -47,7 +47,10 @@ AuditLog::AuditLog(const std::filesystem::path& path, const AuditOptions& option
     bytes_ = extent.bytes;
     // A server that was killed after it had renamed the file may have left an empty one, or none.
     if (const auto numbers = rotated_numbers(); bytes_ == 0 && !numbers.empty()) follow(rotated(numbers.back()));
-    if (extent.is_cut_off) repair();
+    if (extent.is_cut_off) cut_rest();
+    if (bytes_ > 0 && !extent.has_our_key) rotate();
+    if (extent.is_cut_off) tell_repair();
+    tell_head("the audit log goes on");
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -62,7 +65,12 @@ AuditLog::~AuditLog() {
   }
   changed_.notify_all();
   thread_.join();
+  tell_head("the audit log ends");
   ::close(descriptor_);
+}
+
+void AuditLog::tell_head(const char* event) const {
+  log(Level::info, event, {{"file", path_.string()}, {"lines", std::to_string(sequence_)}, {"head", last_hash_}});
 }
 
 // Locked for this process.
@@ -99,7 +107,7 @@ std::vector<std::int64_t> AuditLog::rotated_numbers() const {
 // Takes the place in the chain from the last whole line of a file.
 AuditLog::Extent AuditLog::follow(const std::filesystem::path& path) {
   std::ifstream file(path);
-  std::string line;
+  std::string line, last;
   Extent extent;
   while (std::getline(file, line)) {
     const AuditLine parsed = parse_audit_line(line);
@@ -109,13 +117,20 @@ AuditLog::Extent AuditLog::follow(const std::filesystem::path& path) {
     last_hash_ = parsed.hash;
     sequence_ = parsed.sequence;
     extent.bytes += static_cast<std::int64_t>(line.size()) + 1;
+    std::swap(line, last);
   }
+  if (last.empty()) return extent;
+  const AuditLine parsed = parse_audit_line(last);
+  extent.has_our_key = options_.key.empty() ? !parsed.is_keyed : has_right_hash(parsed, options_.key);
   return extent;
 }
 
-void AuditLog::repair() {
+void AuditLog::cut_rest() {
   require(cut_to(bytes_), ErrorKind::io, "the audit log {} cannot be repaired: {}", path_.string(),
           std::strerror(errno));
+}
+
+void AuditLog::tell_repair() {
   require(append({{"server", "repair", "", "a line that was cut off has been removed", ""}}), ErrorKind::io,
           "the audit log {} cannot be written", path_.string());
 }
@@ -143,7 +158,7 @@ bool AuditLog::write_durably(std::string_view text) {
 bool AuditLog::append(const std::vector<AuditEvent>& events) {
   std::string text, hash = last_hash_;
   std::int64_t sequence = sequence_;
-  for (const AuditEvent& event : events) text += make_audit_line(++sequence, event, hash);
+  for (const AuditEvent& event : events) text += make_audit_line(++sequence, event, hash, options_.key);
   if (!write_durably(text)) return false;
   bytes_ += static_cast<std::int64_t>(text.size());
   sequence_ = sequence;
@@ -167,6 +182,8 @@ void AuditLog::rotate() {
     log(Level::warning, "the audit log could not be rotated", {{"why", failure.what()}});
     return;
   }
+  log(Level::info, "the audit log was rotated",
+      {{"file", old.string()}, {"lines", std::to_string(sequence_)}, {"head", last_hash_}});
   for (std::size_t i = 0; i + static_cast<std::size_t>(options_.most_files) <= numbers.size(); ++i)
     std::filesystem::remove(rotated(numbers[i]), error);
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/sha.h>
 
 #include <array>
@@ -13,6 +14,14 @@ namespace tessera::serve {
 std::string sha256(std::string_view bytes) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
   SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest.data());
+  return fmt::format("{:02x}", fmt::join(digest, ""));
+}
+
+std::string hmac_sha256(std::string_view key, std::string_view bytes) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(bytes.data()),
+           bytes.size(), digest.data(), nullptr) == nullptr)
+    throw std::bad_alloc();
   return fmt::format("{:02x}", fmt::join(digest, ""));
 }
 

@@ -11,6 +11,9 @@ namespace tessera::serve {
 // 64 hexadecimal digits, lower case.
 std::string sha256(std::string_view bytes);
 
+// HMAC-SHA-256 (FIPS 198-1) of the bytes under the key: 64 hexadecimal digits. Throws std::bad_alloc.
+std::string hmac_sha256(std::string_view key, std::string_view bytes);
+
 // The SHA-256 digest of bytes that come in parts. Throws std::bad_alloc.
 class Sha256 {
  public:
