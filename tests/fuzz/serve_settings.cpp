@@ -1,5 +1,6 @@
-// A model's configuration, by the first byte config.pbtxt or config.toml. What is accepted must
-// be within the bounds that the server relies on, and the settings of its steps within those of a picture's options.
+// A model's configuration, by the first byte config.pbtxt, config.toml or the JSON text of a request. What is accepted
+// must be within the bounds that the server relies on, and the settings of its steps within those of a picture's
+// options.
 #include <string>
 
 #include "serve/core/model_settings.h"
@@ -32,8 +33,9 @@ void serve_settings(std::span<const std::byte> input) {
   const auto [tag, rest] = split_tag(input);
   const std::string text(reinterpret_cast<const char*>(rest.data()), rest.size());
   try {
-    const serve::ModelSettings settings =
-        tag % 2 == 0 ? serve::parse_pbtxt(text, "config.pbtxt") : serve::parse_model_toml(text, "config.toml");
+    const serve::ModelSettings settings = tag % 4 == 0   ? serve::parse_pbtxt(text, "config.pbtxt")
+                                          : tag % 4 == 2 ? serve::parse_config_json(text, "request")
+                                                         : serve::parse_model_toml(text, "config.toml");
     check_bounds(settings);
     check_picture(settings.before);
   } catch (const Error&) {

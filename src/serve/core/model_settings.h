@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tessera/gate.h"
 #include "tessera/model.h"
@@ -33,6 +34,12 @@ struct ModelSettings {
   // Parts of the requests that versions get which are not named by the request; none: the highest gets all.
   std::map<std::int64_t, double> shares;
 
+  // What the file says and this server does not heed, with the reason; for the log.
+  struct Ignored {
+    std::string field, why;
+  };
+  std::vector<Ignored> ignored;
+
   // Outputs that the file names. Of a network with states, the others of them are not shown to clients.
   std::set<std::string> shown_outputs;
 
@@ -42,18 +49,23 @@ struct ModelSettings {
   int instances() const;
 };
 
-// From config.pbtxt or else config.toml of the model's folder; settings of neither are those of an empty file. Parts of
-// config.pbtxt that are unknown here (those of GPUs) are passed over. Throws Error(invalid_argument) for a file with
-// mistakes, saying where, and Error(unsupported) for what cannot be done (GPU instances, decoupled answers).
+// From config.pbtxt or else config.toml of the model's folder; settings of neither are those of an empty file. Throws
+// Error(invalid_argument) for a file with mistakes or unknown fields, saying where, and Error(unsupported) for what
+// cannot be done (GPU instances, decoupled answers). config/field_table.h has what becomes of each field.
 ModelSettings read_model_settings(const std::filesystem::path& folder, const std::string& name);
 // The same from text; `where` names it in errors.
 ModelSettings parse_pbtxt(const std::string& text, const std::string& where);
+// The same from the JSON form of Triton's configuration.
+ModelSettings parse_config_json(const std::string& text, const std::string& where);
 ModelSettings parse_model_toml(const std::string& text, const std::string& where);
+
+// The settings of the model of this name. Throws Error(invalid_argument) where they name another one.
+ModelSettings with_name(ModelSettings settings, const std::string& name);
 
 // Adds what the file left out and the model knows: inputs, outputs, and whether the first dimension is a batch. It is
 // one where every input and output has it with the same name that says so ("batch", "N", "batch_size" …), since
 // requests that are computed together must not touch each other. Throws Error(invalid_argument) where the file
-// contradicts the model.
+// contradicts the model in types, sizes or names.
 void complete_settings(ModelSettings& settings, const Model& model);
 
 inference::DataType config_type(DType type);

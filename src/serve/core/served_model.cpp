@@ -47,6 +47,8 @@ ServedModel::ServedModel(Arbiter& arbiter, const Model& model, const std::string
     : info_{settings.config.name(), version, {}, completed(std::move(settings), model), {}, {}},
       labels_(std::move(labels)),
       batched_(info_.settings.config.max_batch_size() > 0),
+      input_reshapes_(reshapes(info_.settings.config.input())),
+      output_reshapes_(reshapes(info_.settings.config.output())),
       session_(model, session_options(info_.settings)),
       job_(arbiter.add_job(job_options(info_.settings, version))),
       timeline_(timeline),
@@ -56,8 +58,8 @@ ServedModel::ServedModel(Arbiter& arbiter, const Model& model, const std::string
       queue_(rule_),
       staging_(most_rows_, static_cast<std::size_t>(info_.settings.instances()) + kSpareBuffers) {
   info_.platform = info_.settings.config.platform();
-  info_.inputs = infos(model.inputs(), batched_);
-  info_.outputs = infos(model.outputs(), batched_);
+  info_.inputs = infos(model.inputs(), info_.settings.config.input(), batched_);
+  info_.outputs = infos(model.outputs(), info_.settings.config.output(), batched_);
   warm_up();
   start_workers(workers_, info_.settings.instances(), [this] { work(); }, [this] { stop(); });
 }
@@ -80,6 +82,12 @@ ServedModel::~ServedModel() {
 std::int64_t ServedModel::predicted_alone_ns(const QueuedCall& queued) const {
   const std::int64_t known_ns = job_.predicted_ns(session_, queued.inputs);
   return known_ns > 0 ? known_ns : times_.predicted_ns(queued.rows);
+}
+
+// What the model gets of an input of the right shape.
+Tensor ServedModel::for_model(const std::string& input, const Tensor& tensor) const {
+  const auto reshape = input_reshapes_.find(input);
+  return reshape == input_reshapes_.end() ? tensor : reshape->second.apply(tensor, batched_);
 }
 
 QueuedCall ServedModel::check(const std::shared_ptr<Call>& call) const {
@@ -109,7 +117,8 @@ QueuedCall ServedModel::check(const std::shared_ptr<Call>& call) const {
       row.erase(row.begin());
       queued.kind += to_string(row);
     } else queued.kind += to_string(tensor.shape());
-    if (!queued.inputs.emplace(info->name, tensor).second) refuse(fmt::format("input '{}' is there twice", info->name));
+    if (!queued.inputs.emplace(info->name, for_model(info->name, tensor)).second)
+      refuse(fmt::format("input '{}' is there twice", info->name));
   }
   for (const TensorInfo& info : info_.inputs) {
     if (!queued.inputs.contains(info.name)) refuse(fmt::format("input '{}' is missing", info.name));
@@ -330,6 +339,8 @@ void ServedModel::answer(const QueuedCall& queued, const NamedValues& results, s
     const auto add = [&](const std::string& name, std::int64_t classes) {
       const Tensor& whole = results.find(name)->second.tensor();
       Tensor own = batched_ ? rows_of(name, whole, rows, first, queued.rows) : whole;
+      if (const auto reshape = output_reshapes_.find(name); reshape != output_reshapes_.end())
+        own = reshape->second.apply(own, batched_);
       if (classes > 0) own = classify(own, classes, batched_, labels_.contains(name) ? &labels_.at(name) : nullptr);
       outcome.response.outputs.push_back({name, std::move(own)});
     };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "serve/core/batch.h"
+#include "serve/core/config/tensor_reshape.h"
 #include "serve/core/request_queue.h"
 #include "serve/core/run_times.h"
 #include "serve/core/servable.h"
@@ -51,6 +52,7 @@ class ServedModel final : public Servable {
   void run_here(QueuedCall queued, std::unique_lock<std::mutex> lock);
   std::int64_t predicted_alone_ns(const QueuedCall& queued) const;
   NamedValues run_session(const Batch& batch, const NamedValues& inputs, std::int64_t rows);
+  Tensor for_model(const std::string& input, const Tensor& tensor) const;
   NamedValues zeros(std::int64_t rows) const;
   void warm_up();
   void work();
@@ -64,6 +66,7 @@ class ServedModel final : public Servable {
   ModelInfo info_;
   Labels labels_;
   bool batched_ = false;
+  const std::map<std::string, TensorReshape> input_reshapes_, output_reshapes_;
   Session session_;
   Job job_;
   Statistics statistics_;

@@ -3,6 +3,34 @@
 #include <algorithm>
 
 namespace tessera::serve {
+namespace {
+
+Shape shape_of(const inference::ModelTensorReshape& reshape) {
+  return {reshape.shape().begin(), reshape.shape().end()};
+}
+
+template <typename ConfigTensor>
+Shape dims_of(const ConfigTensor& tensor) {
+  return {tensor.dims().begin(), tensor.dims().end()};
+}
+
+template <typename ConfigTensors>
+std::vector<TensorInfo> described(const std::vector<ValueDescription>& values, const ConfigTensors& tensors,
+                                  bool batched) {
+  std::vector<TensorInfo> infos;
+  for (const ValueDescription& value : values) {
+    TensorInfo info{value.name, value.dtype, value.dims};
+    const auto given = std::ranges::find_if(tensors, [&](const auto& tensor) { return tensor.name() == value.name; });
+    if (given != tensors.end() && (value.rank_known || given->dims_size() > 0 || given->has_reshape())) {
+      info.shape = dims_of(*given);
+      if (batched) info.shape.insert(info.shape.begin(), -1);
+    }
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+}  // namespace
 
 SessionOptions session_options(const ModelSettings& settings) {
   SessionOptions options;
@@ -35,14 +63,30 @@ BatchingRule batching_rule(const ModelSettings& settings) {
   return rule;
 }
 
-std::vector<TensorInfo> infos(const std::vector<ValueDescription>& values, bool batched) {
-  std::vector<TensorInfo> infos;
-  for (const ValueDescription& value : values) {
-    TensorInfo info{value.name, value.dtype, value.dims};
-    if (batched && !info.shape.empty()) info.shape[0] = -1;
-    infos.push_back(std::move(info));
+std::vector<TensorInfo> infos(const std::vector<ValueDescription>& values, const Inputs& inputs, bool batched) {
+  return described(values, inputs, batched);
+}
+
+std::vector<TensorInfo> infos(const std::vector<ValueDescription>& values, const Outputs& outputs, bool batched) {
+  return described(values, outputs, batched);
+}
+
+std::map<std::string, TensorReshape> reshapes(const Inputs& inputs) {
+  std::map<std::string, TensorReshape> found;
+  for (const inference::ModelInput& input : inputs) {
+    if (input.has_reshape())
+      found.emplace(input.name(), TensorReshape(dims_of(input), shape_of(input.reshape()), input.name()));
   }
-  return infos;
+  return found;
+}
+
+std::map<std::string, TensorReshape> reshapes(const Outputs& outputs) {
+  std::map<std::string, TensorReshape> found;
+  for (const inference::ModelOutput& output : outputs) {
+    if (output.has_reshape())
+      found.emplace(output.name(), TensorReshape(shape_of(output.reshape()), dims_of(output), output.name()));
+  }
+  return found;
 }
 
 }  // namespace tessera::serve

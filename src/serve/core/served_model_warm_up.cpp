@@ -17,7 +17,7 @@ NamedValues ServedModel::zeros(std::int64_t rows) const {
     Tensor tensor(info.dtype, shape);
     if (info.dtype != DType::string && tensor.bytes() > 0)
       std::memset(tensor.mutable_raw(), 0, static_cast<std::size_t>(tensor.bytes()));
-    inputs.emplace(info.name, std::move(tensor));
+    inputs.emplace(info.name, for_model(info.name, tensor));
   }
   return inputs;
 }

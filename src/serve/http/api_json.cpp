@@ -38,6 +38,9 @@ Json config_tensors(const Tensors& tensors, bool outputs) {
     Json entry = {{"name", tensor.name()},
                   {"data_type", inference::DataType_Name(tensor.data_type())},
                   {"dims", std::vector<std::int64_t>(tensor.dims().begin(), tensor.dims().end())}};
+    if (tensor.has_reshape())
+      entry["reshape"] = {
+          {"shape", std::vector<std::int64_t>(tensor.reshape().shape().begin(), tensor.reshape().shape().end())}};
     if constexpr (requires { tensor.label_filename(); }) entry["label_filename"] = tensor.label_filename();
     if constexpr (requires { tensor.format(); }) {
       entry["format"] = inference::ModelInput::Format_Name(tensor.format());
@@ -106,10 +109,12 @@ Json version_policy_json(const inference::ModelVersionPolicy& policy) {
   return {{"latest", {{"num_versions", std::max<std::uint32_t>(policy.latest().num_versions(), 1)}}}};
 }
 
+constexpr std::size_t kMostConfigBytes = 1 << 20;  // of a request with a model's configuration
+
 // Throws Failure(bad_request).
-Json parse(std::string_view body) {
+Json parse(std::string_view body, std::size_t most_bytes = 64 << 10) {
   if (body.empty()) return Json::object();
-  if (body.size() > 64 << 10) throw Failure(Reason::too_large, "the body is too large");
+  if (body.size() > most_bytes) throw Failure(Reason::too_large, "the body is too large");
   int depth = 0;
   bool deep = false;
   const Json json = Json::parse(
@@ -317,6 +322,20 @@ Region parse_region(const std::string& name, std::string_view body) {
 bool parse_ready_only(std::string_view body) {
   const Json json = parse(body);
   return json.contains("ready") && json["ready"].is_boolean() && json["ready"].get<bool>();
+}
+
+RepositoryParameters parse_repository_parameters(std::string_view body, bool load) {
+  RepositoryParameters parameters;
+  const Json json = parse(body, kMostConfigBytes);
+  if (!json.contains("parameters")) return parameters;
+  if (!json["parameters"].is_object()) throw Failure(Reason::bad_request, "'parameters' is no JSON object");
+  for (const auto& [key, value] : json["parameters"].items()) {
+    if (load && key == "config" && value.is_string()) parameters.config = value.get<std::string>();
+    else if (!load && key == "unload_dependents" && value.is_boolean())
+      parameters.unload_dependents = value.get<bool>();
+    else refuse_repository_parameter(key, load);
+  }
+  return parameters;
 }
 
 std::string trace_settings_json() {
