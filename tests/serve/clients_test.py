@@ -243,8 +243,8 @@ class Clients(server.WithServer):
                 self.assertTrue(client.is_model_ready("same_FP32"))
                 with self.assertRaisesRegex(InferenceServerException, "no model '../x'|nothing at this address"):
                     client.load_model("../x")
-                with self.assertRaisesRegex(InferenceServerException, "from the repository alone"):
-                    client.load_model("lenet", config="{}")
+                with self.assertRaisesRegex(InferenceServerException, "put them into the repository"):
+                    client.load_model("lenet", config="{}", files={"file:1/model.onnx": b"abc"})
 
 
 @unittest.skipUnless(shutil.which("openssl"), "the program openssl makes the certificates")

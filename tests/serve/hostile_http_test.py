@@ -170,8 +170,16 @@ class Hostile(server.WithServer):
     def test_settings_and_repository_bodies(self):
         self.refused(400, "no JSON object", "POST", "/v2/repository/index", b"[" * 60000)
         self.refused(413, "too large", "POST", "/v2/repository/index", b" " * MIB)
-        self.refused(501, "from the repository alone", "POST", "/v2/repository/models/lenet/load",
-                     {"parameters": {"config": "{}"}})
+        load = "/v2/repository/models/lenet/load"
+        self.refused(501, "put them into the repository", "POST", load,
+                     {"parameters": {"config": "{}", "file:1/model.onnx": "AAAA"}})
+        for parameters in ({"config": 1}, {"config": None}, {"unknown": "x"}, [], "x", 1):
+            self.refused(400, "parameter", "POST", load, {"parameters": parameters})
+        for config in ("{" * 5000, '{"input":' * 300, '{"max_batch_size": 1e300}', '{"max_batch_size": -1}', "\0",
+                       "null", '{"parameters": {"goal_ms": {"string_value": "nan"}}}'):
+            self.refused(400, "could not be loaded", "POST", load, {"parameters": {"config": config}})
+        self.refused(413, "too large", "POST", load, {"parameters": {"config": " " * 2 * MIB}})
+        self.assertEqual(self.server.ask("GET", "/v2/models/lenet/ready")[0], 200)
 
 
 if __name__ == "__main__":

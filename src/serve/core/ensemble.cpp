@@ -14,12 +14,27 @@ namespace {
 
 constexpr int kMostNested = 16;
 
+// `batched`: a batch stands before the dimensions that the configuration has.
 template <typename Tensors>
-std::vector<TensorInfo> infos(const Tensors& tensors) {
+std::vector<TensorInfo> infos(const Tensors& tensors, bool batched) {
   std::vector<TensorInfo> infos;
-  for (const auto& tensor : tensors)
-    infos.push_back({tensor.name(), type_of_config(tensor.data_type()), {tensor.dims().begin(), tensor.dims().end()}});
+  for (const auto& tensor : tensors) {
+    TensorInfo info{tensor.name(), type_of_config(tensor.data_type()), {tensor.dims().begin(), tensor.dims().end()}};
+    if (batched) info.shape.insert(info.shape.begin(), -1);
+    infos.push_back(std::move(info));
+  }
   return infos;
+}
+
+bool is_of_shape(const Tensor& tensor, const Shape& shape) {
+  return std::ranges::equal(tensor.shape(), shape,
+                            [](std::int64_t size, std::int64_t wanted) { return wanted < 0 || size == wanted; });
+}
+
+// What a step says of the request's tensors is about its own, whose names the client may not know.
+Failure in_step(const Failure& failure, const std::string& model) {
+  if (failure.reason() != Reason::bad_request) return failure;
+  return {failure.reason(), fmt::format("step '{}': {}", model, failure.what()), failure.retry_after_s()};
 }
 
 }  // namespace
@@ -29,7 +44,7 @@ struct Ensemble::Progress {
   std::shared_ptr<Call> call;
   std::map<std::string, Tensor> tensors;  // by the ensemble's names
   std::size_t step = 0;
-  std::int64_t started_ns = 0;
+  std::int64_t started_ns = 0, rows = 1;
   bool draws_random_numbers = false;  // a step that is done did
 };
 
@@ -39,10 +54,9 @@ Ensemble::Ensemble(const std::string& version, ModelSettings settings, Labels la
       submit_(std::move(submit)) {
   inference::ModelConfig& config = info_.settings.config;
   config.set_platform("ensemble");
-  require(config.max_batch_size() == 0, ErrorKind::unsupported,
-          "the ensemble '{}' has a max_batch_size: its models batch, and it must be 0 here", info_.name);
-  info_.inputs = infos(config.input());
-  info_.outputs = infos(config.output());
+  const bool batched = config.max_batch_size() > 0;
+  info_.inputs = infos(config.input(), batched);
+  info_.outputs = infos(config.output(), batched);
   order_steps();
 }
 
@@ -74,28 +88,46 @@ void Ensemble::order_steps() {
             info_.name, output.name);
 }
 
-bool Ensemble::submit(const std::shared_ptr<Call>& call) {
+// Takes the inputs of the request. Throws Failure for a request that the ensemble cannot have.
+void Ensemble::take_inputs(Progress& progress) const {
   const auto refuse = [](const std::string& message) { throw Failure(Reason::bad_request, message); };
+  const InferenceRequest& request = progress.call->request;
+  const std::int64_t most_rows = info_.settings.config.max_batch_size();
+  for (const InferenceInput& input : request.inputs) {
+    const auto info = std::ranges::find(info_.inputs, input.name, &TensorInfo::name);
+    if (info == info_.inputs.end())
+      refuse(fmt::format("model '{}' has no input '{}'", info_.name, base::shown(input.name)));
+    const Tensor& tensor = input.tensor;
+    if (info->dtype != tensor.dtype())
+      refuse(fmt::format("input '{}' is {}, expected {}", info->name, datatype_name(tensor.dtype()),
+                         datatype_name(info->dtype)));
+    if (!is_of_shape(tensor, info->shape))
+      refuse(fmt::format("input '{}' has the shape {}, expected {}", info->name, to_string(tensor.shape()),
+                         to_string(info->shape)));
+    if (most_rows > 0) {
+      if (!progress.tensors.empty() && tensor.shape()[0] != progress.rows)
+        refuse(fmt::format("input '{}' has {} rows, another one {}", info->name, tensor.shape()[0], progress.rows));
+      progress.rows = tensor.shape()[0];
+    }
+    progress.tensors[input.name] = tensor;
+  }
+  for (const TensorInfo& info : info_.inputs) {
+    if (!progress.tensors.contains(info.name)) refuse(fmt::format("input '{}' is missing", info.name));
+  }
+  for (const RequestedOutput& output : request.outputs) {
+    if (std::ranges::find(info_.outputs, output.name, &TensorInfo::name) == info_.outputs.end())
+      refuse(fmt::format("model '{}' has no output '{}'", info_.name, base::shown(output.name)));
+  }
+  if (most_rows > 0 && (progress.rows < 1 || progress.rows > most_rows))
+    refuse(fmt::format("the request has {} rows, expected 1 to {}", progress.rows, most_rows));
+}
+
+bool Ensemble::submit(const std::shared_ptr<Call>& call) {
   auto progress = std::make_shared<Progress>();
   progress->call = call;
   progress->started_ns = Clock::steady().now_ns();
   if (call->request.timeout_ns > 0) call->deadline_ns = call->arrival_ns + call->request.timeout_ns;
-  for (const InferenceInput& input : call->request.inputs) {
-    const auto info = std::ranges::find(info_.inputs, input.name, &TensorInfo::name);
-    if (info == info_.inputs.end())
-      refuse(fmt::format("model '{}' has no input '{}'", info_.name, base::shown(input.name)));
-    if (info->dtype != input.tensor.dtype())
-      refuse(fmt::format("input '{}' is {}, expected {}", info->name, datatype_name(input.tensor.dtype()),
-                         datatype_name(info->dtype)));
-    progress->tensors[input.name] = input.tensor;
-  }
-  for (const TensorInfo& info : info_.inputs) {
-    if (!progress->tensors.contains(info.name)) refuse(fmt::format("input '{}' is missing", info.name));
-  }
-  for (const RequestedOutput& output : call->request.outputs) {
-    if (std::ranges::find(info_.outputs, output.name, &TensorInfo::name) == info_.outputs.end())
-      refuse(fmt::format("model '{}' has no output '{}'", info_.name, base::shown(output.name)));
-  }
+  take_inputs(*progress);
   {
     const std::lock_guard lock(mutex_);
     if (draining_) return false;
@@ -133,11 +165,15 @@ void Ensemble::next_step(const std::shared_ptr<Progress>& progress) {
     for (const auto& [output, tensor] : step.output_map()) part->request.outputs.push_back({output, false, 0, {}});
     part->done = [this, progress, &step, trace = part->trace](Outcome outcome) {
       if (trace) trace->finish(Clock::steady().now_ns(), outcome.failure ? outcome.failure->what() : "");
-      if (outcome.failure) return finish(*progress, std::move(outcome));
+      if (outcome.failure) return finish(*progress, {in_step(*outcome.failure, step.model_name()), {}});
       take_outputs(*progress, step, std::move(outcome.response));
       next_step(progress);
     };
-    submit_(part);
+    try {
+      submit_(part);
+    } catch (const Failure& failure) {
+      throw in_step(failure, step.model_name());
+    }
   } catch (...) {
     finish(*progress, {current_failure(), {}});
   }
@@ -174,8 +210,8 @@ void Ensemble::finish(Progress& progress, Outcome outcome) {
   if (outcome.failure) statistics_.failed(latency_ns, outcome.failure->reason());
   else {
     const ExecutionTimes times{0, now_ns - progress.started_ns, 0};
-    statistics_.executed(1, times);
-    statistics_.succeeded(latency_ns, 0, 1, times);
+    statistics_.executed(progress.rows, times);
+    statistics_.succeeded(latency_ns, 0, progress.rows, times);
   }
   progress.call->done(std::move(outcome));
   const std::lock_guard lock(mutex_);

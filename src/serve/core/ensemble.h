@@ -19,9 +19,10 @@ class Ensemble final : public Servable {
   // Sends a call to the model that it names; throws Failure as Servable::submit does.
   using Submit = std::function<void(const std::shared_ptr<Call>&)>;
 
-  // Throws Error(invalid_argument) for steps that need what nobody makes, that depend on each other in a circle, or
-  // outputs that no step makes. Labels are of outputs of TYPE_STRING whose step gives numbers: they become the largest
-  // elements with their labels.
+  // With a max_batch_size, requests have rows, which all steps get together; the models batch those of several
+  // requests. Throws Error(invalid_argument) for steps that need what nobody makes, that depend on each other in a
+  // circle, or outputs that no step makes. Labels are of outputs of TYPE_STRING whose step gives numbers: they become
+  // the largest elements with their labels.
   Ensemble(const std::string& version, ModelSettings settings, Labels labels, Submit submit);
   ~Ensemble() override;
 
@@ -36,6 +37,7 @@ class Ensemble final : public Servable {
   struct Progress;
 
   void order_steps();
+  void take_inputs(Progress& progress) const;
   void next_step(const std::shared_ptr<Progress>& progress);
   void take_outputs(Progress& progress, const Step& step, InferenceResponse response) const;
   InferenceResponse collect(Progress& progress) const;

@@ -1,7 +1,5 @@
 #include "serve/core/repository.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 
 #include "base/error.h"
@@ -20,14 +18,13 @@ namespace tessera::serve {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kMostTold = 1000;  // folders that are passed over
-
-constexpr std::chrono::milliseconds kLookAtSequences{20};
+constexpr std::size_t kMostTold = 1000;  // folders that are passed over, fields that are ignored
+constexpr const char* kGone = "the folder of the model is not there";
 
 }  // namespace
 
-Repository::Repository(Arbiter& arbiter, const fs::path& path, std::int64_t cache_bytes)
-    : arbiter_(arbiter), path_(path), cache_(cache_bytes) {
+Repository::Repository(Arbiter& arbiter, const fs::path& path, std::int64_t cache_bytes, ControlOptions control)
+    : arbiter_(arbiter), path_(path), control_(std::move(control)), cache_(cache_bytes) {
   require(fs::exists(path), ErrorKind::not_found, "there is no model or repository at {}", path.string());
   single_ = fs::is_regular_file(path);
   require(single_ || fs::is_directory(path), ErrorKind::io, "{} is neither a file nor a folder", path.string());
@@ -47,11 +44,18 @@ Repository::~Repository() {
   reaper_.join();
 }
 
-void Repository::tell_once(const std::string& name) const {
+// Whether nobody has been told of this; what is beyond the first kMostTold is told to nobody.
+bool Repository::is_first_time(const std::string& told) const {
   const std::lock_guard lock(told_mutex_);
-  if (told_.size() < kMostTold && told_.insert(name).second)
-    log(Level::warning, "a folder is passed over: names of models have letters, digits, '_', '-' and '.'",
-        {{"folder", name}});
+  return told_.size() < kMostTold && told_.insert(told).second;
+}
+
+void Repository::tell_of_ignored(const std::string& name, const ModelSettings& settings) const {
+  for (const auto& [field, why] : settings.ignored) {
+    if (is_first_time(name + "/" + field))
+      log(Level::warning, "a field of a model's configuration has no effect",
+          {{"model", name}, {"field", field}, {"why", why}});
+  }
 }
 
 std::vector<std::string> Repository::names_on_disk() const {
@@ -61,7 +65,9 @@ std::vector<std::string> Repository::names_on_disk() const {
     const std::string name = entry.path().filename().string();
     if (!entry.is_directory() || name.starts_with('.')) continue;
     if (is_name(name)) names.push_back(name);
-    else tell_once(name);
+    else if (is_first_time(name))
+      log(Level::warning, "a folder is passed over: names of models have letters, digits, '_', '-' and '.'",
+          {{"folder", name}});
   }
   std::ranges::sort(names);
   return names;
@@ -100,17 +106,21 @@ std::shared_ptr<Servable> Repository::make_version(const fs::path& folder, const
   return std::make_shared<CachedModel>(std::move(model), cache_);
 }
 
-Repository::Loaded Repository::make_versions(const std::string& name) {
+Repository::Loaded Repository::make_versions(const std::string& name, const std::optional<std::string>& config) {
   Versions versions;
+  const std::string where = fmt::format("the configuration in the request to load '{}'", name);
   if (single_) {
-    ModelSettings settings;
+    ModelSettings settings = config ? parse_config_json(*config, where) : ModelSettings();
     settings.config.set_name(name);
     versions[1] = std::make_shared<ServedModel>(arbiter_, Model::load(path_), "1", settings, Labels{}, &timeline_);
     return {std::move(versions), {}};
   }
   const fs::path folder = path_ / name;
-  const ModelSettings settings = read_model_settings(folder, name);
+  const ModelSettings settings =
+      config ? with_name(parse_config_json(*config, where), name) : read_model_settings(folder, name);
+  tell_of_ignored(name, settings);
   if (settings.is_ensemble()) check_no_circle(name, settings);
+  if (settings.is_ensemble()) check_steps_take_batches(name, settings);
   std::vector<std::int64_t> numbers = chosen_versions(folder, settings);
   // What needs no file needs no folder of a version either.
   if (numbers.empty() && (settings.is_ensemble() || settings.config.backend() == kPictureBackend)) numbers = {1};
@@ -146,7 +156,8 @@ std::string Repository::signature_of(const std::string& name) const {
   return fmt::format("{}", fmt::join(lines, ""));
 }
 
-void Repository::exchange(const std::string& name, Loaded loaded, const std::string& signature) {
+void Repository::exchange(const std::string& name, Loaded loaded, const std::string& signature,
+                          const std::optional<std::string>& config) {
   Versions old;
   {
     const std::lock_guard lock(mutex_);
@@ -155,6 +166,7 @@ void Repository::exchange(const std::string& name, Loaded loaded, const std::str
     entry.shares = std::move(loaded.shares);
     entry.reason.clear();
     entry.signature = signature;
+    entry.config = config;
     entry.wanted = true;
     std::erase_if(entry.lingering, [](const auto& servable) { return servable.expired(); });
     for (const auto& [number, servable] : old) entry.lingering.emplace_back(servable);
@@ -163,7 +175,12 @@ void Repository::exchange(const std::string& name, Loaded loaded, const std::str
   retire(std::move(old), true);
 }
 
-void Repository::load(const std::string& name) {
+void Repository::load(const std::string& name, const std::optional<std::string>& config) {
+  if (control_.mode == ModelControl::by_request) load_missing_steps(name, config);
+  load_alone(name, config);
+}
+
+void Repository::load_alone(const std::string& name, const std::optional<std::string>& config) {
   const std::lock_guard loading(loading_);
   const std::vector<std::string> names = names_on_disk();
   if (std::ranges::find(names, name) == names.end())
@@ -171,35 +188,42 @@ void Repository::load(const std::string& name) {
   const std::string signature = signature_of(name);
   const std::int64_t start_ns = Clock::steady().now_ns();
   try {
-    exchange(name, make_versions(name), signature);
+    exchange(name, make_versions(name, config), signature, config);
     log(Level::info, "model loaded",
         {{"model", name},
          {"ms", fmt::format("{:.1f}", static_cast<double>(Clock::steady().now_ns() - start_ns) * 1e-6)}});
   } catch (const std::exception& error) {
-    {
-      const std::lock_guard lock(mutex_);
-      Entry& entry = entries_[name];
-      const auto* const known = dynamic_cast<const Error*>(&error);
-      const bool tells_paths =
-          known == nullptr || known->kind() == ErrorKind::io || known->kind() == ErrorKind::not_found;
-      entry.reason = tells_paths ? "a file of the model is missing or cannot be read" : known->message();
-      entry.signature = signature;
-      entry.wanted = true;
-    }
+    const auto* const known = dynamic_cast<const Error*>(&error);
+    const bool tells_paths =
+        known == nullptr || known->kind() == ErrorKind::io || known->kind() == ErrorKind::not_found;
+    const std::string reason = tells_paths ? "a file of the model is missing or cannot be read" : known->message();
+    note_failure(name, reason, signature);
     log(Level::error, "model not loaded", {{"model", name}, {"why", error.what()}});
-    throw Failure(Reason::bad_request,
-                  fmt::format("model '{}' could not be loaded; the index and the server's log say why", name));
+    // Who sent a configuration knows it, and cannot see the server's log.
+    const std::string why = config ? ": " + reason : "; the index and the server's log say why";
+    throw Failure(Reason::bad_request, fmt::format("model '{}' could not be loaded{}", name, why));
   }
 }
 
+// What was asked for and is not loaded, or not loaded anew.
+void Repository::note_failure(const std::string& name, const std::string& reason, const std::string& signature) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_[name];
+  entry.reason = reason;
+  entry.signature = signature;
+  entry.wanted = true;
+}
+
 void Repository::load_all() {
-  // Ensembles find their models when a request comes, so the order does not matter.
-  for (const std::string& name : names_on_disk()) {
+  for (const std::string& name : names_to_load()) {
     if (stops_loading_) return;
     try {
-      load(name);
-    } catch (const Failure&) {
+      if (!is_loaded(name)) load(name);  // an ensemble may have brought it
+    } catch (const Failure& failure) {
       // It stands in the index with the reason.
+      if (failure.reason() != Reason::not_found) continue;
+      note_failure(name, kGone, "");
+      log(Level::error, "model not loaded", {{"model", name}, {"why", failure.what()}});
     }
   }
   loads_all_ = false;
@@ -210,7 +234,8 @@ void Repository::unload(const std::string& name) {
   end_model(name, false);
 }
 
-// With `loading_` held. A model whose folder is gone leaves no entry: it is loaded as a new one if it comes back.
+// With `loading_` held. A model whose folder is gone leaves no entry: it is loaded as a new one if it comes back. In
+// the mode explicit the entry stays, since it says that the model is wanted.
 void Repository::end_model(const std::string& name, bool is_gone) {
   Versions old;
   {
@@ -220,11 +245,14 @@ void Repository::end_model(const std::string& name, bool is_gone) {
     if (!is_loaded && !is_gone)
       throw Failure(Reason::not_found, fmt::format("model '{}' is not loaded", base::shown(name)));
     if (found == entries_.end()) return;
-    old = std::exchange(found->second.versions, {});
-    found->second.reason = "unloaded";
-    found->second.wanted = false;
-    found->second.lingering.clear();
-    if (is_gone) entries_.erase(found);
+    Entry& entry = found->second;
+    const bool stays = is_gone && control_.mode == ModelControl::by_request && entry.wanted;
+    if (stays && std::exchange(entry.reason, kGone) == kGone && !is_loaded) return;  // it was gone before
+    old = std::exchange(entry.versions, {});
+    entry.lingering.clear();
+    entry.signature.clear();
+    if (!stays) entry.reason = "unloaded", entry.wanted = false;
+    if (is_gone && !stays) entries_.erase(found);
   }
   {
     const std::lock_guard lock(retired_mutex_);
@@ -235,16 +263,19 @@ void Repository::end_model(const std::string& name, bool is_gone) {
 }
 
 void Repository::refresh() {
-  const std::vector<std::string> names = names_on_disk();
+  if (control_.mode == ModelControl::none) return;
+  const std::vector<std::string> names = names_to_refresh();
   for (const std::string& name : names) {
     const std::string signature = signature_of(name);
+    std::optional<std::string> config;
     {
       const std::lock_guard lock(mutex_);
       const auto found = entries_.find(name);
       if (found != entries_.end() && (found->second.signature == signature || !found->second.wanted)) continue;
+      if (found != entries_.end()) config = found->second.config;
     }
     try {
-      load(name);
+      load(name, config);
     } catch (const Failure&) {
     }
   }
@@ -257,47 +288,6 @@ void Repository::refresh() {
   }
   const std::lock_guard loading(loading_);
   for (const std::string& name : gone) end_model(name, true);
-}
-
-void Repository::retire(Versions versions, bool keep_sequences) {
-  {
-    const std::lock_guard lock(retired_mutex_);
-    for (auto& [number, servable] : versions) retired_.push_back({std::move(servable), keep_sequences});
-  }
-  retired_changed_.notify_all();
-}
-
-// What a version had allocated lay apart in the arenas of all threads that loaded and served it, most of them ended
-// since. The allocator keeps such memory for later; whole pages of it go back to the system here.
-void Repository::reap() {
-  std::unique_lock lock(retired_mutex_);
-  bool has_freed = false;
-  while (true) {
-    const auto next = std::ranges::find_if(retired_, [this](const Retired& retired) {
-      return stopping_ || !retired.keeps_sequences || retired.servable->open_sequences() == 0;
-    });
-    if (next == retired_.end() && std::exchange(has_freed, false)) {
-      lock.unlock();
-      ::malloc_trim(0);
-      lock.lock();
-      continue;
-    }
-    if (next == retired_.end()) {
-      if (!retired_.empty()) retired_changed_.wait_for(lock, kLookAtSequences);
-      else if (stopping_) return;
-      else retired_changed_.wait(lock);
-      continue;
-    }
-    std::shared_ptr<Servable> last = std::move(next->servable);
-    retired_.erase(next);
-    lock.unlock();
-    last->drain();
-    // A thread of the model itself may hold it for a moment, and must not be the one that ends it.
-    while (last.use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    last.reset();
-    has_freed = true;
-    lock.lock();
-  }
 }
 
 std::shared_ptr<Servable> Repository::find(const std::string& name, const std::string& version) const {
@@ -348,12 +338,6 @@ std::vector<ModelState> Repository::index() const {
     if (!entries_.contains(name)) states.push_back({name, "", "", ""});
   }
   return states;
-}
-
-bool Repository::is_ready() const {
-  const std::lock_guard lock(mutex_);
-  return std::ranges::all_of(entries_,
-                             [](const auto& named) { return !named.second.wanted || !named.second.versions.empty(); });
 }
 
 void Repository::drain() {

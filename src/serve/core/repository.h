@@ -7,11 +7,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "serve/core/control/model_control.h"
 #include "serve/core/image_memory.h"
 #include "serve/core/response_cache.h"
 #include "serve/core/servable.h"
@@ -34,20 +36,28 @@ class Repository {
 
   // Loads nothing. The cache is of the answers of models that ask for one. Throws Error(not_found, io) when there is
   // nothing at the path.
-  Repository(Arbiter& arbiter, const std::filesystem::path& path, std::int64_t cache_bytes = kUsualCacheBytes);
+  Repository(Arbiter& arbiter, const std::filesystem::path& path, std::int64_t cache_bytes = kUsualCacheBytes,
+             ControlOptions control = {});
   ~Repository();
   Repository(const Repository&) = delete;
   Repository& operator=(const Repository&) = delete;
 
-  // Loads all models; one that cannot be loaded stands in the index with the reason.
+  // Loads the models that the control mode wants at the start; one that cannot be loaded stands in the index with the
+  // reason.
   void load_all();
-  // Loads the model, or loads it anew: requests in flight and sequences finish on the old one. Throws Failure:
-  // not_found for a name that the repository has not, bad_request for a model that cannot be loaded; what was loaded
-  // stays then.
-  void load(const std::string& name);
+  // Loads the model, or loads it anew: requests in flight and sequences finish on the old one. In the mode explicit, an
+  // ensemble brings the models that it needs and that are not loaded. `config`: Triton's configuration as JSON text,
+  // which holds instead of the model's file, also when its files change, until it is loaded without one. Throws
+  // Failure: not_found for a name that the repository has not, bad_request for a model that cannot be loaded; what was
+  // loaded stays then.
+  void load(const std::string& name, const std::optional<std::string>& config = std::nullopt);
   // Throws Failure(not_found) for a model that is not loaded.
   void unload(const std::string& name);
-  // Loads what has changed on disk, unloads what is gone.
+  // Throws Failure(unsupported) where the control mode lets no request load or unload models.
+  void check_takes_requests() const;
+  // The models that a loaded ensemble has as its steps; none for other models.
+  std::vector<std::string> steps_of(const std::string& name) const;
+  // Loads what has changed on disk, unloads what is gone, as far as the control mode takes changes.
   void refresh();
 
   // Throws Failure(not_found). Version "" is the highest.
@@ -55,7 +65,7 @@ class Repository {
   std::vector<std::shared_ptr<Servable>> versions(const std::string& name) const;
   std::vector<std::shared_ptr<Servable>> all() const;
   std::vector<ModelState> index() const;
-  bool is_ready() const;  // every model of the repository that was asked for is loaded
+  bool is_ready() const;  // by the rule of the control options
   // Parts of the requests by version, with the sum 1; empty: the highest version has all. Throws Failure(not_found).
   std::map<std::int64_t, double> shares(const std::string& name) const;
   std::map<std::string, std::map<std::int64_t, double>> all_shares() const;  // of models that have some
@@ -84,7 +94,8 @@ class Repository {
     VersionShares shares;
     mutable std::uint64_t requests = 0;  // without a version
     std::string reason, signature;
-    bool wanted = true;  // not unloaded by hand
+    std::optional<std::string> config;  // of the request that loaded it, instead of the file
+    bool wanted = true;                 // not unloaded by hand
   };
 
   struct Retired {
@@ -92,13 +103,23 @@ class Repository {
     bool keeps_sequences = false;  // ends when its sequences have
   };
 
-  void tell_once(const std::string& name) const;
+  bool is_first_time(const std::string& told) const;
+  void tell_of_ignored(const std::string& name, const ModelSettings& settings) const;
   std::vector<std::string> names_on_disk() const;
+  std::vector<std::string> names_to_load() const;
+  std::vector<std::string> names_to_refresh() const;
+  ModelSettings settings_on_disk(const std::string& name) const;
+  bool is_loaded(const std::string& name) const;
+  void load_missing_steps(const std::string& name, const std::optional<std::string>& config);
+  void load_missing_steps(const std::string& name, const ModelSettings& settings, std::set<std::string>& visited);
+  void note_failure(const std::string& name, const std::string& reason, const std::string& signature);
+  void load_alone(const std::string& name, const std::optional<std::string>& config);
   struct Loaded {
     Versions versions;
     VersionShares shares;
   };
-  Loaded make_versions(const std::string& name);
+  Loaded make_versions(const std::string& name, const std::optional<std::string>& config);
+  void check_steps_take_batches(const std::string& name, const ModelSettings& settings) const;
   void check_no_circle(const std::string& name, const ModelSettings& settings) const;
   std::string version_for(const InferenceRequest& request) const;
   std::shared_ptr<Servable> route(const InferenceRequest& request) const;
@@ -107,13 +128,15 @@ class Repository {
   std::shared_ptr<Servable> make_version(const std::filesystem::path& folder, const std::string& version,
                                          const ModelSettings& settings);
   std::string signature_of(const std::string& name) const;
-  void exchange(const std::string& name, Loaded loaded, const std::string& signature);
+  void exchange(const std::string& name, Loaded loaded, const std::string& signature,
+                const std::optional<std::string>& config);
   void end_model(const std::string& name, bool is_gone);
   void retire(Versions versions, bool keep_sequences);
   void reap();
 
   Arbiter& arbiter_;
   std::filesystem::path path_;
+  const ControlOptions control_;
   bool single_ = false;
   ResponseCache cache_;  // this, the memory of images and the timeline live longer than the models
   ImageMemory images_;

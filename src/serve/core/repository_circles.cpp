@@ -30,4 +30,20 @@ void Repository::check_no_circle(const std::string& name, const ModelSettings& s
   }
 }
 
+// Throws Error for an ensemble whose batches a model that is loaded does not take. One that is loaded later refuses the
+// request instead.
+void Repository::check_steps_take_batches(const std::string& name, const ModelSettings& settings) const {
+  const std::int32_t rows = settings.config.max_batch_size();
+  if (rows == 0) return;
+  const std::lock_guard lock(mutex_);
+  for (const auto& step : settings.config.ensemble_scheduling().step()) {
+    const auto found = entries_.find(step.model_name());
+    if (found == entries_.end() || found->second.versions.empty()) continue;
+    const std::int32_t taken = found->second.versions.rbegin()->second->info().settings.config.max_batch_size();
+    require(taken >= rows, ErrorKind::invalid_argument,
+            "the ensemble '{}' has the max_batch_size {}, but its step '{}' {}", name, rows, step.model_name(),
+            taken == 0 ? "takes no batches (max_batch_size 0)" : fmt::format("takes at most {} rows", taken));
+  }
+}
+
 }  // namespace tessera::serve

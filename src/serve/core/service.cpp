@@ -227,12 +227,30 @@ void Service::manage(const Credentials& credentials, const std::string& action, 
   record(credentials, caller, action, name, "done");
 }
 
-void Service::load(const Credentials& credentials, const std::string& name) {
-  manage(credentials, "load", name, [&] { repository_.load(name); });
+void Service::load(const Credentials& credentials, const std::string& name, const std::optional<std::string>& config) {
+  manage(credentials, config ? "load with configuration" : "load", name, [&] {
+    repository_.check_takes_requests();
+    repository_.load(name, config);
+  });
 }
 
-void Service::unload(const Credentials& credentials, const std::string& name) {
-  manage(credentials, "unload", name, [&] { repository_.unload(name); });
+void Service::unload(const Credentials& credentials, const std::string& name, bool with_steps) {
+  const std::vector<std::string> steps = with_steps ? repository_.steps_of(name) : std::vector<std::string>();
+  for (const std::string& step : steps) require_role(credentials, Role::manage, step);
+  const auto unload_one = [&](const std::string& model) {
+    manage(credentials, "unload", model, [&] {
+      repository_.check_takes_requests();
+      repository_.unload(model);
+    });
+  };
+  unload_one(name);
+  for (const std::string& step : steps) {
+    try {
+      unload_one(step);
+    } catch (const Failure& failure) {
+      if (failure.reason() != Reason::not_found) throw;  // it is not loaded
+    }
+  }
 }
 
 std::map<std::int64_t, double> Service::shares(const Credentials& credentials, const std::string& name) {

@@ -51,10 +51,13 @@ class Service {
                               std::shared_ptr<Call> call = nullptr);
 
   bool is_live() const { return true; }
-  bool is_ready() const { return loaded_.load() && !draining_.load() && repository_.is_ready(); }
+  bool is_ready() const { return loaded_.load() && !is_leaving() && repository_.is_ready(); }
   // All models have been loaded, or cannot be.
   void end_loading() { loaded_.store(true); }
+  // The server will end: it is no longer ready, so that nothing new is sent to it, but takes what comes.
+  void begin_leaving() { leaving_.store(true); }
   void begin_drain() { draining_.store(true); }
+  bool is_leaving() const { return leaving_.load() || draining_.load(); }
   bool is_draining() const { return draining_.load(); }
 
   // Without a check of who asks.
@@ -67,8 +70,10 @@ class Service {
   std::vector<std::shared_ptr<Servable>> statistics(const Credentials& credentials, const std::string& name,
                                                     const std::string& version);
   std::vector<ModelState> index(const Credentials& credentials);
-  void load(const Credentials& credentials, const std::string& name);
-  void unload(const Credentials& credentials, const std::string& name);
+  // `config`: see Repository::load.
+  void load(const Credentials& credentials, const std::string& name, const std::optional<std::string>& config);
+  // `with_steps`: of an ensemble, the models that it needs, too.
+  void unload(const Credentials& credentials, const std::string& name, bool with_steps);
 
   // Parts of the requests by version, see Repository.
   std::map<std::int64_t, double> shares(const Credentials& credentials, const std::string& name);
@@ -113,7 +118,7 @@ class Service {
   ServiceOptions options_;
   SharedMemory shared_memory_;
   Allowances peers_, strangers_;  // by IP address
-  std::atomic<bool> loaded_{false}, draining_{false}, thread_is_lent_{false};
+  std::atomic<bool> loaded_{false}, leaving_{false}, draining_{false}, thread_is_lent_{false};
   std::atomic<std::int64_t> refused_callers_{0};
   std::int64_t started_ns_;
 };

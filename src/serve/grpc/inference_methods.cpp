@@ -2,8 +2,11 @@
 
 #include <inference.pb.h>
 
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "serve/core/control/repository_parameters.h"
 #include "serve/core/log.h"
 #include "serve/grpc/convert.h"
 #include "serve/protocol/failure.h"
@@ -28,7 +31,7 @@ void model_ready(Service& service, const Credentials& who, const inference::Mode
                  inference::ModelReadyResponse& response) {
   try {
     service.model(who, request.name(), request.version());
-    response.set_ready(!service.is_draining());
+    response.set_ready(!service.is_leaving());
   } catch (const Failure& failure) {
     if (failure.reason() != Reason::not_found) throw;
     response.set_ready(false);
@@ -74,17 +77,23 @@ void repository_index(Service& service, const Credentials& who, const inference:
 void repository_model_load(Service& service, const Credentials& who,
                            const inference::RepositoryModelLoadRequest& request,
                            inference::RepositoryModelLoadResponse& response) {
+  std::optional<std::string> config;
   for (const auto& [name, value] : request.parameters()) {
-    if (name == "config" || name.starts_with("file:"))
-      throw Failure(Reason::unsupported, "models are loaded from the repository alone, not from a request");
+    if (name != "config" || !value.has_string_param()) refuse_repository_parameter(name, true);
+    config = value.string_param();
   }
-  service.load(who, request.model_name());
+  service.load(who, request.model_name(), config);
 }
 
 void repository_model_unload(Service& service, const Credentials& who,
                              const inference::RepositoryModelUnloadRequest& request,
                              inference::RepositoryModelUnloadResponse& response) {
-  service.unload(who, request.model_name());
+  bool with_steps = false;
+  for (const auto& [name, value] : request.parameters()) {
+    if (name != "unload_dependents" || !value.has_bool_param()) refuse_repository_parameter(name, false);
+    with_steps = value.bool_param();
+  }
+  service.unload(who, request.model_name(), with_steps);
 }
 
 void system_shared_memory_status(Service& service, const Credentials& who,

@@ -231,7 +231,7 @@ HttpResponse HttpApi::answer_model(const HttpRequest& request, const Path& path)
   HttpResponse response;
   try {
     service_.model(request.credentials, name, version);
-    if (service_.is_draining()) response.status = 503;
+    if (service_.is_leaving()) response.status = 503;
   } catch (const Failure& failure) {
     if (failure.reason() != Reason::not_found) throw;
     response.status = 400;  // as clients of Triton expect
@@ -273,14 +273,12 @@ void HttpApi::change_repository(const HttpRequest& request, const Path& path, co
     return reply(json_response(index_json(service_.index(request.credentials), parse_ready_only(request.body.bytes))));
   const bool load = path.size() == 5 && path[4] == "load", unload = path.size() == 5 && path[4] == "unload";
   if ((!load && !unload) || path[2] != "models") unknown();
-  const std::string_view body = request.body.bytes;
-  if (load && (body.find("\"config\"") != std::string_view::npos || body.find("\"file:") != std::string_view::npos))
-    throw Failure(Reason::unsupported, "models are loaded from the repository alone, not from a request");
   service_.require_role(request.credentials, Role::manage, path[3]);
-  const bool added = work_->add([this, credentials = request.credentials, name = path[3], load, reply] {
+  const RepositoryParameters parameters = parse_repository_parameters(request.body.bytes, load);
+  const bool added = work_->add([this, credentials = request.credentials, name = path[3], load, parameters, reply] {
     try {
-      if (load) service_.load(credentials, name);
-      else service_.unload(credentials, name);
+      if (load) service_.load(credentials, name, parameters.config);
+      else service_.unload(credentials, name, parameters.unload_dependents);
       reply({});
     } catch (...) {
       reply(failure_response(current_failure()));

@@ -91,7 +91,7 @@ struct Server::State {
         decoded_images(bodies),
         access_log(make_access_log(options)),
         arbiter({.policy = options.policy}),
-        repository(arbiter, options.repository, options.cache_bytes),
+        repository(arbiter, options.repository, options.cache_bytes, options.control),
         access(options.keys),
         audit(make_audit(options)),
         service(repository, access, audit.get(),
@@ -151,6 +151,7 @@ Server::Server(const ServerOptions& options, Loading loading) {
           "there is nothing to serve: name a model file or a folder of models");
   require(options.threads >= 1 && options.threads <= 256, ErrorKind::invalid_argument,
           "{} threads cannot read requests, expected 1 to 256", options.threads);
+  check_control(options.control, options.poll_seconds);
   warn_about_addresses(options);
   state_ = std::make_unique<State>(options);
   state_->ports.http = state_->listen_http(options.http, state_->api);
@@ -184,6 +185,10 @@ bool Server::is_ready() const {
 
 std::vector<ModelState> Server::models() const {
   return state_->repository.index();
+}
+
+void Server::begin_leaving() {
+  state_->service.begin_leaving();
 }
 
 void Server::refresh() {

@@ -36,6 +36,8 @@ class Server {
   // Whether every model that was asked for is loaded, and the server takes requests.
   bool is_ready() const;
   std::vector<ModelState> models() const;
+  // The server is no longer ready, and takes requests until drain(). Thread-safe, without waiting.
+  void begin_leaving();
   // Loads what has changed on disk and unloads what is gone. Throws Error where the repository cannot be read.
   void refresh();
   // Takes no new requests, answers those that it has (for at most ServerOptions::drain_seconds) and ends. A second call

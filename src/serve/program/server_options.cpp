@@ -1,5 +1,7 @@
 #include "serve/program/server_options.h"
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "io/file.h"
 #include "io/toml_table.h"
@@ -9,6 +11,7 @@ namespace tessera::serve {
 namespace {
 
 constexpr std::int64_t kMostConfigBytes = 1 << 20;
+constexpr double kMostDelaySeconds = 3600;
 constexpr std::int64_t kMostWhole = 1 << 20;  // of mebibytes, bytes of a header, and connections
 
 std::string read_text(const std::string& path) {
@@ -91,6 +94,17 @@ void read_limits(io::TomlTable table, const std::string& where, HttpLimits& limi
   limits.transfer_seconds = seconds("transfer_seconds", limits.transfer_seconds);
 }
 
+void read_control(io::TomlTable& table, const std::string& where, ServerOptions& options) {
+  const std::string mode = table.text("model_control_mode", "");
+  if (!mode.empty()) options.control.mode = parse_model_control(mode);
+  if (table.has("load_models")) options.control.load = table.texts("load_models");
+  if (!table.has("ready_when")) return;
+  const std::vector<std::string> ready = table.texts("ready_when");
+  require(!ready.empty(), ErrorKind::invalid_argument,
+          "ready_when in {} is empty, expected all, any or names of models", where);
+  options.control.ready = parse_ready_rule(fmt::format("{}", fmt::join(ready, ",")));
+}
+
 void read_tracing(io::TomlTable table, const std::string& where, ServerOptions& options) {
   const std::string protocol = table.text("protocol", "http/json");
   require(protocol == "http/json" || protocol == "grpc", ErrorKind::invalid_argument,
@@ -117,6 +131,9 @@ void parse_server_config(const std::string& text, const std::string& where, Serv
   options.metrics = table.text("metrics", options.metrics);
   options.policy = table.text("policy", options.policy);
   options.poll_seconds = table.number("poll_seconds", options.poll_seconds);
+  read_control(table, where, options);
+  options.shutdown_delay_seconds = within(table.number("shutdown_delay_seconds", options.shutdown_delay_seconds), 0.0,
+                                          kMostDelaySeconds, "shutdown_delay_seconds", where);
   options.drain_seconds = table.number("drain_seconds", options.drain_seconds);
   options.threads = static_cast<int>(whole_within(table, "threads", options.threads, 1, 256, where));
   options.shared_memory_is_given = table.has("shared_memory");
@@ -151,6 +168,8 @@ void parse_server_config(const std::string& text, const std::string& where, Serv
   require(full == "refuse" || full == "drop", ErrorKind::invalid_argument,
           "audit_full in {} is '{}', expected \"refuse\" or \"drop\"", in_audit, full);
   options.audit.refuses_when_full = full == "refuse";
+  const std::string key_file = audit.text("audit_key_file", "");
+  if (!key_file.empty()) options.audit.key = read_audit_key(key_file);
   options.audit_inference = audit.boolean("inference", false);
   read_tracing(table.table("tracing"), where, options);
   io::TomlTable keys = table.table("key");

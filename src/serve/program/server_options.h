@@ -7,6 +7,7 @@
 
 #include "serve/core/access.h"
 #include "serve/core/audit_log.h"
+#include "serve/core/control/model_control.h"
 #include "serve/core/tracing.h"
 #include "serve/http/client.h"
 #include "serve/http/limits.h"
@@ -21,7 +22,9 @@ struct ServerOptions {
   std::string http = "127.0.0.1:8000", grpc = "127.0.0.1:8001", metrics = "127.0.0.1:8002";  // "off": none
   std::string policy = "fill";                                                               // of the arbiter
   double poll_seconds = 0;                            // between two looks at the repository; 0: none
+  ControlOptions control;                             // which models are loaded, and when the server is ready
   std::int64_t cache_bytes = std::int64_t{64} << 20;  // for answers of models that ask for a response cache
+  double shutdown_delay_seconds = 0;                  // from a signal to end until the server takes no more requests
   double drain_seconds = 30;
   int threads = 2;  // that read and write
   bool shared_memory = true, shared_memory_is_given = false;

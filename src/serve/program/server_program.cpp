@@ -1,5 +1,6 @@
 #include "serve/program/server_program.h"
 
+#include <fmt/format.h>
 #include <malloc.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -39,6 +40,42 @@ void raise_descriptor_limit() {
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
+
+constexpr double kUsualPollSeconds = 15;  // in the model control mode poll, as Triton has it
+
+double poll_seconds_of(const ServerOptions& options) {
+  if (options.poll_seconds > 0 || options.control.mode != ModelControl::poll) return options.poll_seconds;
+  return kUsualPollSeconds;
+}
+
+// From its construction to its end, a signal to end the server ends the process at once: it is the second one.
+class SecondSignal {
+ public:
+  SecondSignal() : thread_([this] { watch(); }) {}
+  ~SecondSignal() {
+    is_over_ = true;
+    thread_.join();
+  }
+  SecondSignal(const SecondSignal&) = delete;
+  SecondSignal& operator=(const SecondSignal&) = delete;
+
+ private:
+  void watch() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int signal : {SIGTERM, SIGINT}) sigaddset(&signals, signal);
+    constexpr timespec kLook{0, 20'000'000};
+    while (!is_over_) {
+      const int signal = ::sigtimedwait(&signals, nullptr, &kLook);
+      if (signal < 0) continue;
+      log(Level::warning, "ended at once by a second signal, whatever was in flight");
+      std::_Exit(128 + signal);
+    }
+  }
+
+  std::atomic<bool> is_over_ = false;
+  std::thread thread_;
+};
 
 // Loads the models while signals are heeded. Returns the signal that ends the server meanwhile, 0 without one; an
 // exception of loading passes.
@@ -102,17 +139,25 @@ void run_server(const ServerOptions& options, const std::function<void(const Ser
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
   raise_descriptor_limit();
   Server server(options, Server::Loading::by_load);
-  const auto drain = [&server](int signal) {
-    log(Level::info, "draining", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+  const auto end = [&](int signal, double delay_s) {
+    const SecondSignal second;
+    const char* const name = signal == SIGTERM ? "SIGTERM" : "SIGINT";
+    server.begin_leaving();
+    if (delay_s > 0) {
+      // Whoever sends requests here needs time to find out that the server is not ready, and to choose another one.
+      log(Level::info, "not ready, and draining later", {{"signal", name}, {"seconds", fmt::format("{:g}", delay_s)}});
+      std::this_thread::sleep_for(std::chrono::duration<double>(delay_s));
+    }
+    log(Level::info, "draining", {{"signal", name}});
     server.drain();
     log(Level::info, "stopped");
   };
   if (const int signal = load(server); signal != 0) {
-    drain(signal);
+    end(signal, 0);  // it was never ready
     std::_Exit(0);
   }
   ready(server.ports());
-  drain(wait_for_end(server, options.poll_seconds));
+  end(wait_for_end(server, poll_seconds_of(options)), options.shutdown_delay_seconds);
 }
 
 }  // namespace tessera::serve
