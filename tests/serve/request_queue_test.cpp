@@ -66,6 +66,22 @@ TEST(RequestQueue, MoreImportantRequestsGoFirstAndKindsStayApart) {
   EXPECT_THAT(ids(queue.take_batch(0)), testing::ElementsAre("late"));
 }
 
+TEST(RequestQueue, WhatHasWaitedTooLongGoesBehindOthersOfItsPriority) {
+  RequestQueue queue({.most_rows = 1});
+  QueuedCall patient = queued("patient", 1, 0);
+  patient.postponed_ns = 50;
+  queue.add(1, patient);
+  queue.add(1, queued("next", 1, 0));
+  queue.add(2, queued("less important", 1, 0));
+  queue.postpone(49);
+  queue.postpone(50);
+  queue.postpone(60);  // once
+  queue.add(1, queued("newest", 1, 0));
+  std::vector<std::string> order;
+  while (queue.size() > 0) order.push_back(ids(queue.take_batch(100)).at(0));
+  EXPECT_THAT(order, testing::ElementsAre("next", "newest", "patient", "less important"));
+}
+
 TEST(RequestQueue, GivesBackWhatNobodyWaitsForAnyMore) {
   RequestQueue queue({.most_rows = 4, .delay_ns = 100 * kUs});
   QueuedCall gone = queued("gone", 1, 0), late = queued("late", 1, 0);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <future>
 #include <sstream>
@@ -59,8 +60,8 @@ TEST(TritonConfig, UnknownFieldsAreRefusedByNameAndLine) {
                           [] { parse_pbtxt("max_batchsize: 3", "m"); });
   expect_error_containing(
       ErrorKind::invalid_argument,
-      "ModelDynamicBatching has no field 'max_queue_delay_us'; did you mean 'max_queue_delay_microseconds'?",
-      [] { parse_pbtxt("dynamic_batching { max_queue_delay_us: 1 }", "m"); });
+      "ModelDynamicBatching has no field 'max_queue_delay_microsecs'; did you mean 'max_queue_delay_microseconds'?",
+      [] { parse_pbtxt("dynamic_batching { max_queue_delay_microsecs: 1 }", "m"); });
   expect_error_containing(ErrorKind::invalid_argument, "has no field 'wholly_other'",
                           [] { parse_pbtxt("wholly_other: 1", "m"); });
 }
@@ -70,8 +71,8 @@ TEST(TritonConfig, WhatIsNotSupportedIsRefusedByNameAndLine) {
     SCOPED_TRACE(text);
     expect_error_containing(ErrorKind::unsupported, message, [&] { parse_pbtxt(text, "m"); });
   };
-  refused("max_batch_size: 2\ndynamic_batching {\n default_queue_policy { timeout_action: DELAY } }",
-          "m sets dynamic_batching.default_queue_policy.timeout_action (line 3), which is not supported: DELAY");
+  refused("max_batch_size: 2\nsequence_batching {\n oldest { preserve_ordering: true } }",
+          "m sets sequence_batching.oldest.preserve_ordering (line 3), which is not supported: answers are sent");
   refused("dynamic_batching { preserve_ordering: true }", "dynamic_batching.preserve_ordering (line 1)");
   refused("input { name: \"a\" }\ninput { name: \"x\" optional: true }", "input.optional (line 2)");
   refused("input { name: \"x\" allow_ragged_batch: true }", "input.allow_ragged_batch");
@@ -204,6 +205,35 @@ TEST(TritonConfig, TensorsAreReshapedOnTheirWayInAndOut) {
   check(first, 1, 2);
   check(second, 2, 6);
   EXPECT_EQ(model.statistics().executions, 1u);
+}
+
+TEST(TritonConfig, AfterTheDefaultTimeoutARequestIsRejectedOrDelayed) {
+  Arbiter arbiter;
+  for (const bool delays : {false, true}) {
+    ServedModel model(
+        arbiter, plus_one(), "1",
+        named(fmt::format("max_batch_size: 4 dynamic_batching {{ max_queue_delay_microseconds: 20000 "
+                          "default_queue_policy {{ default_timeout_microseconds: 1 timeout_action: {} }} }}",
+                          delays ? "DELAY" : "REJECT")),
+        {});
+    std::array<std::promise<Outcome>, 2> promises;
+    const auto submit = [&](std::promise<Outcome>& promise) {
+      auto call = std::make_shared<Call>();
+      call->arrival_ns = Clock::steady().now_ns();
+      const Tensor x = Tensor::from<float>({1, 1, 2, 3}, std::vector<float>(6));
+      call->request.inputs.push_back({"x", DType::f32, x.shape(), x, {}});
+      call->done = [&promise](Outcome outcome) { promise.set_value(std::move(outcome)); };
+      return model.submit(call);
+    };
+    EXPECT_TRUE(submit(promises[0]));  // it waits for others
+    if (delays) {
+      EXPECT_TRUE(submit(promises[1]));
+      EXPECT_FALSE(promises[1].get_future().get().failure);
+    } else {
+      EXPECT_THROW(submit(promises[1]), Failure);
+    }
+    EXPECT_FALSE(promises[0].get_future().get().failure);
+  }
 }
 
 TEST(TensorReshape, OpenSizesKeepTheirOrder) {

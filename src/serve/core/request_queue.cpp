@@ -18,6 +18,19 @@ std::int64_t RequestQueue::rows_before(std::uint64_t priority) const {
   return rows;
 }
 
+void RequestQueue::postpone(std::int64_t now_ns) {
+  constexpr std::uint64_t kBehind = std::uint64_t{1} << 63;
+  std::vector<Key> due;
+  for (const auto& [key, queued] : calls_) {
+    if (queued.postponed_ns != 0 && queued.postponed_ns <= now_ns && (key.second & kBehind) == 0) due.push_back(key);
+  }
+  for (const Key& key : due) {
+    auto call = calls_.extract(key);
+    call.key().second |= kBehind;
+    calls_.insert(std::move(call));
+  }
+}
+
 std::vector<QueuedCall> RequestQueue::take_lapsed(std::int64_t now_ns) {
   std::vector<QueuedCall> lapsed;
   for (auto it = calls_.begin(); it != calls_.end();) {

@@ -20,6 +20,7 @@ struct QueuedCall {
   std::string kind;  // requests of one kind have inputs that differ in the first dimension alone
   std::shared_ptr<StagingBuffer> staging = nullptr;  // of which the inputs are the rows from this one on; null: of none
   std::int64_t first_row = 0;
+  std::int64_t postponed_ns = 0;  // when it has waited so long that others of its priority go first; 0: never
 };
 
 struct BatchingRule {
@@ -38,6 +39,9 @@ class RequestQueue {
   // Rows of requests that go before a new one of that priority.
   std::int64_t rows_before(std::uint64_t priority) const;
 
+  // From now on, the requests whose time for that has come go behind all others of their priority, also those that come
+  // later (Triton's timeout action DELAY).
+  void postpone(std::int64_t now_ns);
   // Removes the requests that nobody waits for or whose deadline has passed.
   std::vector<QueuedCall> take_lapsed(std::int64_t now_ns);
   // The requests to compute next, of one kind, removed; empty when it is better to wait until look_again_ns(). Nothing
@@ -48,7 +52,7 @@ class RequestQueue {
   void stop_waiting() { rule_.delay_ns = 0; }
 
  private:
-  using Key = std::pair<std::uint64_t, std::uint64_t>;  // priority, arrival
+  using Key = std::pair<std::uint64_t, std::uint64_t>;  // priority; arrival, with the highest bit when postponed
   std::int64_t rows_to_take(std::int64_t rows, bool waited) const;
 
   BatchingRule rule_;

@@ -140,7 +140,7 @@ bool ServedModel::is_trial(const Call& call, std::int64_t now_ns) const {
 }
 
 // Refuses at once what would come too late or has no room to wait. With the mutex held.
-void ServedModel::admit(Call& call, const QueuedCall& queued, std::uint64_t priority) {
+void ServedModel::admit(Call& call, QueuedCall& queued, std::uint64_t priority) {
   const std::int64_t now = now_ns();
   const std::int64_t full = most_rows_;
   const std::int64_t before = queue_.rows_before(priority);
@@ -152,7 +152,10 @@ void ServedModel::admit(Call& call, const QueuedCall& queued, std::uint64_t prio
     throw Failure(Reason::unavailable, fmt::format("the queue of model '{}' is full", info_.name), retry_s);
   std::int64_t timeout_ns = call.request.timeout_ns;
   const auto& policy = info_.settings.config.dynamic_batching().default_queue_policy();
-  if (timeout_ns == 0) timeout_ns = static_cast<std::int64_t>(policy.default_timeout_microseconds()) * 1000;
+  const std::int64_t usual_ns = static_cast<std::int64_t>(policy.default_timeout_microseconds()) * 1000;
+  if (policy.timeout_action() == inference::ModelQueuePolicy::DELAY && usual_ns > 0)
+    queued.postponed_ns = call.arrival_ns + usual_ns;
+  else if (timeout_ns == 0) timeout_ns = usual_ns;
   const bool is_goal = timeout_ns == 0;
   if (is_goal) timeout_ns = info_.settings.goal_ns;
   if (timeout_ns == 0) return;
@@ -253,6 +256,7 @@ void ServedModel::work() {
     // What is computed now is answered when its batch has run: later than a deadline, it is not worth computing.
     const std::int64_t next_rows = std::min(queue_.rows_before(kLeastImportant), most_rows_);
     const std::int64_t run_ns = times_.predicted_ns(next_rows);
+    queue_.postpone(now_ns());
     const std::vector<QueuedCall> lapsed = queue_.take_lapsed(now_ns() + run_ns);
     Batch batch = queue_.take_batch(now_ns(), run_ns);
     staging_.close(batch);

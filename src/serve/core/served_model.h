@@ -46,7 +46,7 @@ class ServedModel final : public Servable {
   using Batch = std::vector<QueuedCall>;
 
   QueuedCall check(const std::shared_ptr<Call>& call) const;
-  void admit(Call& call, const QueuedCall& queued, std::uint64_t priority);
+  void admit(Call& call, QueuedCall& queued, std::uint64_t priority);
   bool can_run_here(const QueuedCall& queued) const;
   void stage(QueuedCall& queued, std::unique_lock<std::mutex>& lock);
   void run_here(QueuedCall queued, std::unique_lock<std::mutex> lock);
