@@ -21,7 +21,7 @@ HealthCheckResponse::ServingStatus status_of(Service& service, const Credentials
   if (name.empty() || name == "inference.GRPCInferenceService") return serving(service.is_ready());
   try {
     service.model(who, name, "");
-    return serving(!service.is_draining());
+    return serving(!service.is_leaving());
   } catch (const Failure& failure) {
     if (failure.reason() == Reason::unavailable) return HealthCheckResponse::NOT_SERVING;
     if (failure.reason() != Reason::not_found) throw;
