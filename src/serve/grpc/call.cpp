@@ -75,6 +75,33 @@ void OpenCalls::break_off(std::uint64_t number, const std::string& why) {
   if (const auto found = calls_.find(number); found != calls_.end()) found->second->break_off(why);
 }
 
+void GrpcRetries::add(std::function<void()> retry) {
+  const std::lock_guard lock(mutex_);
+  retries_.push_back(std::move(retry));
+  if (retries_.size() == 1) changed_.notify_all();
+}
+
+void GrpcRetries::wait(std::chrono::milliseconds pause) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, pause, [this] { return stops_ || !retries_.empty(); });
+  if (stops_ || retries_.empty()) return;
+  changed_.wait_for(lock, kRetry, [this] { return stops_; });
+  const std::vector<std::function<void()>> now = std::exchange(retries_, {});
+  lock.unlock();
+  for (const std::function<void()>& retry : now) retry();
+}
+
+void GrpcRetries::stop() {
+  const std::lock_guard lock(mutex_);
+  stops_ = true;
+  changed_.notify_all();
+}
+
+bool GrpcRetries::is_stopped() {
+  const std::lock_guard lock(mutex_);
+  return stops_;
+}
+
 GrpcCall::GrpcCall(GrpcShared& shared, Context& context)
     : shared_(shared),
       context_(context),
@@ -138,9 +165,7 @@ void GrpcCall::try_claim(std::int64_t bytes, const std::function<void(bool)>& th
   if (lease_.take(bytes)) return then(true);
   if (now_ns() > until_ns || bytes > shared_.bodies.limit() || is_cancelled()) return then(false);
   shared_.bodies.abandon_slowest();
-  alarm_ = std::make_unique<grpc::Alarm>();  // what this may be called by lives as long as its function
-  alarm_->Set(std::chrono::system_clock::now() + kRetry,
-              [this, bytes, then, until_ns](bool) { try_claim(bytes, then, until_ns); });
+  shared_.retries.add([this, bytes, then, until_ns] { try_claim(bytes, then, until_ns); });
 }
 
 void GrpcCall::abandon_when_slow() {

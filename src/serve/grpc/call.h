@@ -3,15 +3,17 @@
 // not.
 #pragma once
 
-#include <grpcpp/alarm.h>
 #include <grpcpp/generic/async_generic_service.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "serve/core/service.h"
 #include "serve/grpc/connections.h"
@@ -54,6 +56,22 @@ class OpenCalls {
   bool is_ended_ = false;
 };
 
+// The functions that calls want to be called a little later, by the thread that watches the server. Thread-safe.
+class GrpcRetries {
+ public:
+  void add(std::function<void()> retry);
+  // Waits for `pause`, or for a moment where functions wait to be called, and calls them. Returns at once after stop().
+  void wait(std::chrono::milliseconds pause);
+  void stop();
+  bool is_stopped();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::function<void()>> retries_;
+  bool stops_ = false;
+};
+
 // The state that the calls of a server share; it outlives them.
 struct GrpcShared {
   GrpcShared(Service& its_service, const GrpcLimits& its_limits, BodyBudget& its_bodies, GrpcConnections& its_places,
@@ -66,6 +84,7 @@ struct GrpcShared {
   GrpcConnections& connections;
   AccessLog* const access_log;                                             // null: none
   const std::shared_ptr<OpenCalls> calls = std::make_shared<OpenCalls>();  // other connections may break off a call
+  GrpcRetries retries;
   TaskQueue coding, changes;  // decompressing and compressing; loading of models
 };
 
@@ -127,7 +146,6 @@ class GrpcCall : public grpc::ServerGenericBidiReactor {
   std::atomic<std::int64_t> expiry_ns_{INT64_MAX};
   std::atomic<const char*> why_late_{""};
   std::atomic<int> status_{-1};
-  std::unique_ptr<grpc::Alarm> alarm_;
 };
 
 Credentials credentials_of(const grpc::CallbackServerContext& context, const PeerAddress& peer);

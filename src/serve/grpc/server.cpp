@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <thread>
 
 #include "base/error.h"
@@ -102,23 +101,20 @@ struct GrpcServer::State {
   }
 
   void watch() {
-    std::unique_lock lock(mutex);
-    while (!changed.wait_for(lock, kTick, [this] { return stops; })) {
-      lock.unlock();
+    auto next = std::chrono::steady_clock::now();
+    while (!shared.retries.is_stopped()) {
+      shared.retries.wait(kTick);
+      if (std::chrono::steady_clock::now() < next) continue;
+      next = std::chrono::steady_clock::now() + kTick;
       set_quota();
       shared.calls->tick();
       shared.service.grpc_connections = connections.open();
       shared.service.refused_grpc_connections = connections.refused();
-      lock.lock();
     }
   }
 
   void stop_watching() {
-    {
-      const std::lock_guard lock(mutex);
-      stops = true;
-    }
-    changed.notify_all();
+    shared.retries.stop();
     if (watcher.joinable()) watcher.join();
   }
 
@@ -128,9 +124,6 @@ struct GrpcServer::State {
   grpc::ResourceQuota quota;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool stops = false;
   std::thread watcher;
 };
 

@@ -32,8 +32,8 @@ class BodyBudget {
   std::list<Lease*> transfers_;
 };
 
-// What one connection, or one call of gRPC, holds of the budget, which must outlive it. take(), give() and release()
-// are thread-safe; the others are for one thread at a time, which a strand or a mutex of the owner's sees to.
+// The bytes that one connection, or one call of gRPC, holds of the budget, which must outlive it. take(), give() and
+// release() are thread-safe; the others are for one thread at a time, which a strand or a mutex of the owner's sees to.
 class BodyBudget::Lease {
  public:
   explicit Lease(BodyBudget& budget) : budget_(budget) {}
