@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 
 #include "backends/host/numeric.h"
-#include "backends/reference/reference_device.h"
 #include "base/error.h"
 #include "io/image.h"
-#include "runtime/run/evaluate.h"
+#include "io/image_resize.h"
 
 namespace tessera::report {
 namespace {
@@ -79,25 +77,11 @@ std::pair<std::int64_t, std::int64_t> size_for(std::int64_t height, std::int64_t
   return {height, width};
 }
 
-// Resizes [height, width, channels], one axis after the other. At the edges, the filter is cut off and normalised.
-Tensor resized(Tensor pixels, std::int64_t height, std::int64_t width) {
-  const std::array<std::int64_t, 2> sizes = {height, width};
-  for (std::size_t axis = 0; axis < 2; ++axis) {
-    Shape shape = pixels.shape();
-    if (shape[axis] == sizes[axis]) continue;
-    shape[axis] = sizes[axis];
-    ir::Node node{
-        "Resize",
-        "picture",
-        {},
-        {ir::ValueId{0}},
-        {{"mode", std::string("linear")}, {"antialias", std::int64_t{1}}, {"exclude_outside", std::int64_t{1}}},
-        0};
-    for (std::int32_t i = 0; i < 4; ++i) node.inputs.push_back(i == 1 || i == 2 ? ir::ValueId{} : ir::ValueId{i});
-    const std::vector<Value> inputs{pixels, Value(), Value(),
-                                    Tensor::from<std::int64_t>({3}, std::span<const std::int64_t>(shape))};
-    pixels = runtime::evaluate_node(backends::reference_device(), node, inputs, {})[0].tensor();
-  }
+// Floats [height, width, channels].
+Tensor resized(const Tensor& bytes, std::int64_t height, std::int64_t width) {
+  Tensor pixels(DType::f32, {height, width, bytes.shape()[2]});
+  const io::ImageWindow whole{0, 0, static_cast<double>(bytes.shape()[0]), static_cast<double>(bytes.shape()[1])};
+  io::resize_image(bytes, whole, height, width, pixels.mutable_data<float>());
   return pixels;
 }
 
@@ -168,9 +152,7 @@ PictureInput read_picture_input(const std::filesystem::path& path, const ValueDe
   const auto [new_height, new_width] = size_for(height, width, input.dims[layout.height], input.dims[layout.width]);
   require(new_height > 0 && new_width > 0, ErrorKind::invalid_argument, "input '{}' is {}, which holds no pixel",
           input.name, input.type);
-  Tensor pixels(DType::f32, bytes.shape());
-  std::ranges::copy(bytes.values<std::uint8_t>(), pixels.mutable_data<float>());
-  PictureInput result{arranged(resized(std::move(pixels), new_height, new_width), layout, input.dtype, scale), ""};
+  PictureInput result{arranged(resized(bytes, new_height, new_width), layout, input.dtype, scale), ""};
   result.description = fmt::format("{} x {}", width, height);
   if (new_height != height || new_width != width)
     result.description += fmt::format(", resized to {} x {}", new_width, new_height);

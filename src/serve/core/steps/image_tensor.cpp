@@ -78,6 +78,8 @@ ImageTensor make_image_tensor(std::span<const std::byte> file, const PictureOpti
   const Tensor image = io::read_image_bytes(file, decoding);
   const Size found{image.shape()[0], image.shape()[1]}, size = resized_size(found, options);
   const Size whole = options.fit == PictureFit::width ? size : Size{options.height, options.width};
+  // The weights of the interpolation, of which a very long side has many.
+  reserve(8 * (found.height + found.width + size.height + size.width));
   std::vector<float> values(static_cast<std::size_t>(size.height * size.width * options.channels));
   const io::ImageWindow window{0, 0, static_cast<double>(found.height), static_cast<double>(found.width)};
   io::resize_image(image, window, size.height, size.width, values.data(), stop);

@@ -34,8 +34,8 @@ struct ImageTensor {
 };
 
 // Decodes, resizes by linear interpolation that averages where the image shrinks, and scales. `reserve` is called with
-// the bytes that this takes, once the header has been read and before memory is asked for; `stop` now and then. What
-// they throw ends the work. Throws Error as tessera::ImageDecoder does.
+// the bytes that this takes before memory is asked for: once the header has been read, and once more before resizing.
+// `stop` is called now and then. What they throw ends the work. Throws Error as tessera::ImageDecoder does.
 ImageTensor make_image_tensor(std::span<const std::byte> file, const PictureOptions& options,
                               const std::function<void(std::int64_t)>& reserve, const std::function<void()>& stop);
 

@@ -1,11 +1,11 @@
 #include "train/data/images/image_folder.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
 #include "io/image.h"
+#include "io/image_resize.h"
 
 namespace tessera::train {
 namespace {
@@ -26,36 +26,6 @@ std::vector<std::string> sorted_names(const std::filesystem::path& folder, bool 
           "folder '{}' cannot be read: {}", folder.string(), error.message());
   std::ranges::sort(names);
   return names;
-}
-
-// For each element of a line of `result`: its first source element, and weights of this one and those that follow.
-struct ResizeLine {
-  std::int64_t taps;
-  std::vector<std::int64_t> first;
-  std::vector<float> weights;  // [result, taps]
-};
-
-// Samples `count` elements of the source from `begin` on, `scale` source elements apart: a triangle filter that is as
-// wide as the step where the source is larger than the result.
-ResizeLine resize_line(std::int64_t source, double begin, double scale, std::int64_t count) {
-  const double radius = std::max(1.0, scale);
-  ResizeLine line{static_cast<std::int64_t>(std::ceil(2 * radius)) + 1, {}, {}};
-  line.taps = std::min(line.taps, source);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double centre = begin + (static_cast<double>(i) + 0.5) * scale - 0.5;
-    std::int64_t first = static_cast<std::int64_t>(std::ceil(centre - radius));
-    first = std::clamp<std::int64_t>(first, 0, source - line.taps);
-    double sum = 0;
-    std::vector<double> weights;
-    for (std::int64_t k = 0; k < line.taps; ++k) {
-      const double at = std::clamp(centre, 0.0, static_cast<double>(source - 1));
-      weights.push_back(std::max(0.0, 1 - std::abs(static_cast<double>(first + k) - at) / radius));
-      sum += weights.back();
-    }
-    line.first.push_back(first);
-    for (const double weight : weights) line.weights.push_back(static_cast<float>(weight / sum));
-  }
-  return line;
 }
 
 class ImageFolder final : public Dataset {
@@ -151,41 +121,17 @@ class ImageFolder final : public Dataset {
 }  // namespace
 
 void resize_to_cover(const Tensor& picture, std::int64_t height, std::int64_t width, float* to) {
-  const std::int64_t rows = picture.shape()[0], columns = picture.shape()[1], channels = picture.shape()[2];
-  const std::uint8_t* from = picture.data<std::uint8_t>();
-  if (rows == height && columns == width) {
-    for (std::int64_t c = 0; c < channels; ++c) {
-      for (std::int64_t i = 0; i < rows * columns; ++i)
-        to[c * rows * columns + i] = static_cast<float>(from[i * channels + c]) / 255.0f;
-    }
-    return;
-  }
-  const double scale = std::min(static_cast<double>(rows) / static_cast<double>(height),
-                                static_cast<double>(columns) / static_cast<double>(width));
-  const double top = (static_cast<double>(rows) - scale * static_cast<double>(height)) / 2;
-  const double left = (static_cast<double>(columns) - scale * static_cast<double>(width)) / 2;
-  const ResizeLine down = resize_line(rows, top, scale, height), across = resize_line(columns, left, scale, width);
-  std::vector<float> narrowed(static_cast<std::size_t>(rows * width * channels));
-  for (std::int64_t y = 0; y < rows; ++y) {
-    for (std::int64_t x = 0; x < width; ++x) {
-      float* result = narrowed.data() + (y * width + x) * channels;
-      const std::uint8_t* line = from + (y * columns + across.first[static_cast<std::size_t>(x)]) * channels;
-      for (std::int64_t k = 0; k < across.taps; ++k) {
-        const float weight = across.weights[static_cast<std::size_t>(x * across.taps + k)] / 255.0f;
-        for (std::int64_t c = 0; c < channels; ++c) result[c] += weight * static_cast<float>(line[k * channels + c]);
-      }
-    }
-  }
+  const auto rows = static_cast<double>(picture.shape()[0]), columns = static_cast<double>(picture.shape()[1]);
+  const std::int64_t channels = picture.shape()[2];
+  const double scale = std::min(rows / static_cast<double>(height), columns / static_cast<double>(width));
+  io::ImageWindow window{.height = scale * static_cast<double>(height), .width = scale * static_cast<double>(width)};
+  window.top = (rows - window.height) / 2;
+  window.left = (columns - window.width) / 2;
+  std::vector<float> values(static_cast<std::size_t>(height * width * channels));
+  io::resize_image(picture, window, height, width, values.data());
   for (std::int64_t c = 0; c < channels; ++c) {
-    for (std::int64_t y = 0; y < height; ++y) {
-      float* result = to + (c * height + y) * width;
-      std::fill_n(result, width, 0.0f);
-      for (std::int64_t k = 0; k < down.taps; ++k) {
-        const float weight = down.weights[static_cast<std::size_t>(y * down.taps + k)];
-        const float* line = narrowed.data() + (down.first[static_cast<std::size_t>(y)] + k) * width * channels + c;
-        for (std::int64_t x = 0; x < width; ++x) result[x] += weight * line[x * channels];
-      }
-    }
+    for (std::int64_t i = 0; i < height * width; ++i)
+      to[c * height * width + i] = values[static_cast<std::size_t>(i * channels + c)] / 255.0f;
   }
 }
 
