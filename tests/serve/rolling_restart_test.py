@@ -8,6 +8,7 @@ import http.client
 import json
 import pathlib
 import select
+import signal
 import socket
 import sys
 import tempfile
@@ -161,10 +162,9 @@ class HttpClient(Client):
 class GrpcClient(Client):
     def __init__(self, port, is_over):
         super().__init__(port, is_over)
-        # A channel of its own each, which connects anew at once.
+        # Connections of its own: clients of one process share them otherwise.
         self.client = tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{port}", channel_args=[
-            ("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50),
-            ("grpc.min_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)])
+            ("grpc.use_local_subchannel_pool", 1)])
         self.input = tritonclient.grpc.InferInput("input", [1, 1, 28, 28], "FP32")
         self.input.set_data_from_numpy(np.full([1, 1, 28, 28], 0.5, np.float32))
 
@@ -180,6 +180,26 @@ class GrpcClient(Client):
 
 
 class RollingRestart(unittest.TestCase):
+    def test_answers_of_a_server_that_will_end_close_their_connections(self):
+        with tempfile.TemporaryDirectory() as folder:
+            models = server.make_repository(pathlib.Path(folder) / "models")
+            with server.Server(models, "--shutdown-delay", f"{2 * DELAY_S * server.PATIENCE}s") as running:
+                kept = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20 * server.PATIENCE)
+
+                def ask():
+                    kept.request("POST", "/v2/models/lenet/infer", BODY)
+                    answer = kept.getresponse()
+                    answer.read()
+                    return answer.status, answer.headers["Connection"]
+
+                self.assertEqual(ask(), (200, "keep-alive"))
+                running.process.send_signal(signal.SIGTERM)
+                while is_ready(running.port):
+                    time.sleep(0.01)
+                self.assertEqual(ask(), (200, "close"))
+                self.assertEqual(ask(), (200, "close"))  # over another connection, which is still taken
+                running.process.wait(60 * server.PATIENCE)  # a second signal would end it at once
+
     def test_no_request_is_lost(self):
         arguments = ["--shutdown-delay", f"{DELAY_S}s", "--drain", "20s"]
         with tempfile.TemporaryDirectory() as folder:

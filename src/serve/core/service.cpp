@@ -111,7 +111,6 @@ std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRe
   const std::int64_t arrival_ns = Clock::steady().now_ns();
   const std::string caller = caller_for(credentials, Role::infer, request.model);
   Allowances::Ticket ticket = begin_inference(credentials, caller);
-  if (is_draining()) throw Failure(Reason::unavailable, "the server is shutting down", 1);
   check_names_once(request);
   bool reads_regions = false;
   for (const InferenceInput& input : request.inputs) reads_regions = reads_regions || input.region.has_value();

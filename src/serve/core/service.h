@@ -58,7 +58,6 @@ class Service {
   void begin_leaving() { leaving_.store(true); }
   void begin_drain() { draining_.store(true); }
   bool is_leaving() const { return leaving_.load() || draining_.load(); }
-  bool is_draining() const { return draining_.load(); }
 
   // Without a check of who asks.
   std::shared_ptr<Servable> find(const std::string& name, const std::string& version) const {

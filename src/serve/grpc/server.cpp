@@ -143,6 +143,8 @@ GrpcServer::GrpcServer(Service& service, const GrpcOptions& options, BodyBudget&
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              static_cast<int>(options.limits.header_seconds * 1000));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  if (options.connection_seconds > 0)
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, static_cast<int>(options.connection_seconds * 1000));
   // Clients may ask whether the connection lives, with and without calls, but not all the time.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingPause_ms);

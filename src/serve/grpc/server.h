@@ -16,7 +16,8 @@ struct GrpcOptions {
   HttpLimits limits;
   std::string certificate, key, client_authorities;  // PEM files; "": without TLS. Read anew when they change.
   bool require_certificate = false;
-  bool reflection = true;  // whether callers may ask what services there are
+  bool reflection = true;         // whether callers may ask what services there are
+  double connection_seconds = 0;  // after which a client is asked to connect anew; 0: never
 };
 
 class GrpcServer {

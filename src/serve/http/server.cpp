@@ -195,6 +195,10 @@ std::int64_t HttpServer::connections() const {
   return state_->open.load();
 }
 
+void HttpServer::begin_leaving() {
+  state_->shared.leaving = true;
+}
+
 void HttpServer::drain(double seconds) {
   State& state = *state_;
   state.shared.draining = true;

@@ -25,6 +25,8 @@ class HttpServer {
   // address cannot be had, invalid_argument for text that is no address.
   int listen(const std::string& address, HttpHandler& handler, const TlsFiles& tls = {});
   void start();
+  // From then on each connection is closed after its next answer, which says so: clients go elsewhere before drain().
+  void begin_leaving();
   // Takes no more connections, closes idle ones and waits for the answers of the others, at most so long.
   void drain(double seconds);
   std::int64_t connections() const;

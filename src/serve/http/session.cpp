@@ -318,7 +318,7 @@ class Session final : public HttpSession, public Connection {
     call_.reset();
     release_body();
     if (!transport().socket().is_open()) return;
-    if (shared_.draining) keep_alive_ = false;
+    if (shared_.leaving || shared_.draining) keep_alive_ = false;
     send_when_left(std::make_shared<HttpResponse>(std::move(response)));
   }
 

@@ -15,7 +15,8 @@ namespace tessera::serve {
 struct HttpShared {
   HttpLimits limits;
   BodyBudget& bodies;
-  AccessLog* access_log = nullptr;  // null: none
+  AccessLog* access_log = nullptr;   // null: none
+  std::atomic<bool> leaving{false};  // each answer is the last of its connection
   std::atomic<bool> draining{false};
 };
 

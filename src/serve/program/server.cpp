@@ -55,6 +55,13 @@ bool shares_memory(const ServerOptions& options) {
   return (options.http == kOff || is_loopback(options.http)) && (options.grpc == kOff || is_loopback(options.grpc));
 }
 
+// gRPC's library cancels requests that come while a server ends, and can tell clients to go elsewhere only by the
+// greatest age of their connections: half of the delay before the end, as whoever distributes connections needs the
+// other half to find out that the server is not ready.
+double connection_seconds(const ServerOptions& options) {
+  return options.shutdown_delay_seconds / 2;
+}
+
 std::unique_ptr<AuditLog> make_audit(const ServerOptions& options) {
   if (options.audit_file.empty()) return nullptr;
   return std::make_unique<AuditLog>(options.audit_file, options.audit);
@@ -116,12 +123,12 @@ struct Server::State {
 
   void start_grpc() {
     if (options.grpc == kOff) return;
-    grpc =
-        std::make_unique<GrpcServer>(service,
-                                     GrpcOptions{options.grpc, options.limits, options.tls.certificate, options.tls.key,
-                                                 options.tls.client_authorities, options.tls.require_certificate,
-                                                 options.reflection.value_or(options.keys.empty())},
-                                     bodies, access_log.get());
+    grpc = std::make_unique<GrpcServer>(
+        service,
+        GrpcOptions{options.grpc, options.limits, options.tls.certificate, options.tls.key,
+                    options.tls.client_authorities, options.tls.require_certificate,
+                    options.reflection.value_or(options.keys.empty()), connection_seconds(options)},
+        bodies, access_log.get());
     ports.grpc = grpc->port();
   }
 
@@ -189,6 +196,7 @@ std::vector<ModelState> Server::models() const {
 
 void Server::begin_leaving() {
   state_->service.begin_leaving();
+  state_->http.begin_leaving();
 }
 
 void Server::refresh() {
