@@ -49,15 +49,9 @@ REFUSED = [
     (["gateway.enabled=true"], "gateway.parentRefs"),
     (["ingress.enabled=true"], "ingress.hosts"),
     (["http.port=70000"], "port"),
+    (["server.loadModels={a}"], "explicit"),
+    (["server.pollSeconds=5", "server.modelControlMode=none"], "changes on disk"),
 ]
-
-
-@functools.cache
-def accepted(argument):
-    """TODO: whether the server knows the option yet."""
-    shown = subprocess.run([server.program, "serve", "--help"], capture_output=True, text=True,
-                           timeout=60 * server.PATIENCE).stdout
-    return not argument.startswith("--shutdown-delay") or "--shutdown-delay" in shown
 
 
 def helm(*arguments):
@@ -71,6 +65,13 @@ def render(values, *settings):
                 *(word for setting in settings for word in ("--set", setting)))
     assert done.returncode == 0, done.stderr
     return documents(done.stdout)
+
+
+def taken(arguments):
+    """The arguments of a container without addresses, and without the wait before the end."""
+    rest = [argument for argument in arguments if not re.match("--(http|grpc|metrics)=", argument)]
+    assert len(rest) == len(arguments) - 3, arguments
+    return [re.sub(r"^(--shutdown-delay)=\d+s$", r"\1=0s", argument) for argument in rest]
 
 
 def of_kind(manifests, kind):
@@ -112,8 +113,8 @@ class Files:
                 (place / path).write_bytes(of_type_tls[path].read_bytes())
             elif key == "ca.crt":
                 (place / path).write_bytes((self.folder / "authority.pem").read_bytes())
-            else:
-                (place / path).write_text(TOKEN + path)
+            else:  # a token, or the key of an audit log
+                (place / path).write_text(TOKEN + " and of 32 too: " + path)
 
     def translated(self, text):
         longest_first = sorted(self.mounts, key=len, reverse=True)
@@ -254,10 +255,7 @@ class Chart(unittest.TestCase):
             self.run_server(arguments, spec["containers"][0], files)
 
     def run_server(self, arguments, container, files):
-        fronts = [argument for argument in arguments if re.match(r"--(http|grpc|metrics)=", argument)]
-        self.assertEqual(len(fronts), 3)
-        rest = [argument for argument in arguments[1:] if argument not in fronts and accepted(argument)]
-        with server.Server(arguments[0], *rest) as running:
+        with server.Server(*taken(arguments)) as running:
             scheme = container["readinessProbe"].get("httpGet", {}).get("scheme", "http").lower()
             command = [server.program, "serve", "health", f"{scheme}://127.0.0.1:{running.port}/v2/health/ready",
                        *["--any-certificate"] * (scheme == "https")]
@@ -319,10 +317,9 @@ class KServe(unittest.TestCase):
         for runtime in documents((DEPLOY / "kserve" / "serving-runtime.yaml").read_text()):
             folder, *arguments = runtime["spec"]["containers"][0]["args"]
             self.assertEqual(folder, "/mnt/models")
-            rest = [argument for argument in arguments
-                    if not re.match("--(http|grpc|metrics)=", argument) and accepted(argument)]
             with tempfile.TemporaryDirectory() as folder:
-                with server.Server(server.make_repository(pathlib.Path(folder) / "models"), *rest) as running:
+                models = server.make_repository(pathlib.Path(folder) / "models")
+                with server.Server(models, *taken(arguments)) as running:
                     self.assertEqual(running.ask("GET", "/v2/health/ready")[0], 200)
 
 

@@ -63,8 +63,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and (eq $m.source "s3") (not $m.s3.bucket) -}}
 {{- fail "models.source is s3: name the bucket in models.s3.bucket" -}}
 {{- end -}}
-{{- if and (eq $m.source "s3") (gt (int $m.s3.syncSeconds) 0) (eq (int .Values.server.pollSeconds) 0) -}}
+{{- if and (eq $m.source "s3") (gt (int $m.s3.syncSeconds) 0) (eq (float64 .Values.server.pollSeconds) 0.0) (ne .Values.server.modelControlMode "poll") -}}
 {{- fail "models.s3.syncSeconds is set: set server.pollSeconds too, or nothing looks at what was copied" -}}
+{{- end -}}
+{{- $s := .Values.server -}}
+{{- if and $s.loadModels (ne $s.modelControlMode "explicit") -}}
+{{- fail "server.loadModels is set: it needs the server.modelControlMode explicit" -}}
+{{- end -}}
+{{- if and (gt (float64 $s.pollSeconds) 0.0) (has $s.modelControlMode (list "none" "explicit")) -}}
+{{- fail "server.pollSeconds is set: the server.modelControlMode takes no changes on disk" -}}
 {{- end -}}
 {{- if and .Values.tls.clientAuthorities.existingSecret (not .Values.tls.existingSecret) -}}
 {{- fail "tls.clientAuthorities is set: it needs tls.existingSecret, the server's own certificate" -}}
@@ -123,6 +130,9 @@ most_mib = {{ int .mostMib }}
 most_files = {{ int .mostFiles }}
 audit_full = {{ .full | quote }}
 inference = {{ .inference }}
+{{- if .keySecret }}
+audit_key_file = "/etc/tessera/audit/audit.key"
+{{- end }}
 {{ end }}{{ end -}}
 {{- range .Values.keys }}
 [key.{{ .name }}]
