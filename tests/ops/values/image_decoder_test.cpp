@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
+#include "support/error_of.h"
 #include "support/expect_error.h"
 #include "support/run_op.h"
+#include "tessera/graph.h"
 #include "tessera/images.h"
+#include "tessera/session.h"
 
 namespace tessera::test::image_decoder_test {
 namespace {
@@ -34,6 +37,21 @@ TEST(ImageDecoder, WhatCannotBeDecodedIsEmpty) {
 TEST(ImageDecoder, TooLargeIsAnError) {
   expect_error(ErrorKind::over_budget, "picture of 100000 x 100000 pixels, more than the limit of 67108864 pixels",
                [] { decode("P6 100000 100000 255\n", "RGB"); });
+}
+
+TEST(ImageDecoder, CountsWhatDecodingTakesBeforeItTakesIt) {
+  NetBuilder net("decoder");
+  const NetValue file = net.input("file", DType::u8, {std::string("bytes")});
+  net.output("image", net.add("ImageDecoder", {file}, {{"pixel_format", std::string("RGB")}}));
+  Session session(net.build(), {.memory_limit_bytes = 8 << 20});
+  const auto run = [&](std::string_view bytes) {
+    NamedValues inputs;
+    inputs.emplace("file", stream(bytes));
+    session.run(inputs);
+  };
+  run(kPicture);
+  const std::string error = error_of([&] { run("P6 2000 2000 255\n"); });
+  EXPECT_NE(error.find("of the limit of 8.0 MiB"), std::string::npos) << error;
 }
 
 TEST(ImageDecoder, WithoutCodecsSaysHowToGetThem) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backends/backend.h"
+#include "backends/transient_memory.h"
 #include "io/image.h"
 #include "tessera/error.h"
 
@@ -12,7 +13,7 @@ Tensor decode(const Tensor& stream, int channels) {
   const std::span<const std::byte> bytes(static_cast<const std::byte*>(stream.raw()),
                                          static_cast<std::size_t>(stream.bytes()));
   try {
-    return decoder(bytes, {.channels = channels});
+    return decoder(bytes, {.channels = channels, .reserve = TransientMemory::take});
   } catch (const Error& error) {
     // ONNX: "If it can't decode for any reason … it will return an empty matrix."
     if (error.kind() != ErrorKind::invalid_argument && error.kind() != ErrorKind::unsupported) throw;
