@@ -164,6 +164,10 @@ class HostileGrpc(server.WithServer):
             for connection in held:
                 connection.close()
 
+    def test_long_ids(self):
+        self.refused("the request's id has 65537 bytes", GOOD + field(3, "a" * 65537))
+        self.assertEqual(self.code(GOOD + field(3, "a" * 65536)), grpc.StatusCode.OK)
+
     def test_repeated_outputs(self):
         output = field(6, field(1, "output"))
         code = self.code(GOOD + output * 600)

@@ -9,6 +9,8 @@
 namespace tessera::serve {
 namespace {
 
+constexpr std::size_t kMostIdBytes = 64 << 10;  // of a request, which its answer and its trace repeat
+
 // The name that stands twice in a list of inputs or outputs, or null. Lists are short, or refused by the model.
 template <typename List>
 const std::string* repeated(const List& list) {
@@ -112,6 +114,9 @@ std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRe
   const std::string caller = caller_for(credentials, Role::infer, request.model);
   Allowances::Ticket ticket = begin_inference(credentials, caller);
   check_names_once(request);
+  if (request.id.size() > kMostIdBytes)
+    throw Failure(Reason::bad_request,
+                  fmt::format("the request's id has {} bytes, at most {} are taken", request.id.size(), kMostIdBytes));
   bool reads_regions = false;
   for (const InferenceInput& input : request.inputs) reads_regions = reads_regions || input.region.has_value();
   for (const RequestedOutput& output : request.outputs) reads_regions = reads_regions || output.region.has_value();
