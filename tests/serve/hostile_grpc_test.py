@@ -167,6 +167,8 @@ class HostileGrpc(server.WithServer):
     def test_long_ids(self):
         self.refused("the request's id has 65537 bytes", GOOD + field(3, "a" * 65537))
         self.assertEqual(self.code(GOOD + field(3, "a" * 65536)), grpc.StatusCode.OK)
+        sequence = field(1, "sequence_id") + field(2, field(3, "a" * 65537))
+        self.refused("the sequence's id has 65537 bytes", GOOD + field(4, sequence))
 
     def test_repeated_outputs(self):
         output = field(6, field(1, "output"))

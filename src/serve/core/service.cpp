@@ -9,7 +9,14 @@
 namespace tessera::serve {
 namespace {
 
-constexpr std::size_t kMostIdBytes = 64 << 10;  // of a request, which its answer and its trace repeat
+// The answer and the trace of a request repeat its id; that of a sequence is kept while the sequence lives.
+constexpr std::size_t kMostIdBytes = 64 << 10;
+
+void check_id(const std::string& id, const char* what) {
+  if (id.size() > kMostIdBytes)
+    throw Failure(Reason::bad_request,
+                  fmt::format("{} has {} bytes, at most {} are taken", what, id.size(), kMostIdBytes));
+}
 
 // The name that stands twice in a list of inputs or outputs, or null. Lists are short, or refused by the model.
 template <typename List>
@@ -114,9 +121,8 @@ std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRe
   const std::string caller = caller_for(credentials, Role::infer, request.model);
   Allowances::Ticket ticket = begin_inference(credentials, caller);
   check_names_once(request);
-  if (request.id.size() > kMostIdBytes)
-    throw Failure(Reason::bad_request,
-                  fmt::format("the request's id has {} bytes, at most {} are taken", request.id.size(), kMostIdBytes));
+  check_id(request.id, "the request's id");
+  check_id(request.sequence.id.text, "the sequence's id");
   bool reads_regions = false;
   for (const InferenceInput& input : request.inputs) reads_regions = reads_regions || input.region.has_value();
   for (const RequestedOutput& output : request.outputs) reads_regions = reads_regions || output.region.has_value();
