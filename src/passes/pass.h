@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,13 @@ struct FoldingBudget {
 
 class PassMemory;
 
+// What the decisions of passes about one graph rested on, beside how its sizes compare with each other and with the
+// numbers in the model.
+struct SizeNotes {
+  bool weighed = false;               // costs or amounts: the decisions hold for these sizes alone
+  std::set<std::int64_t> thresholds;  // numbers of a pass's own that sizes were compared with
+};
+
 struct PassContext {
   Evaluator evaluate;
   CompositeFilter keeps_composite = {};      // null: all composites are decomposed
@@ -50,7 +58,17 @@ struct PassContext {
   // Set by run_pipeline for fold_constants: all types are as inference made them, because no pass has run yet.
   bool types_are_inferred = false;
   PassMemory* memory = nullptr;            // of the model whose plan the graph is for; null: all passes run
+  SizeNotes* size_notes = nullptr;         // what passes that weigh sizes write down; null: nobody asks
   const base::StopSignal* stop = nullptr;  // asked before each pass, and before each node that is computed; null: none
+
+  // To be called by a pass before it decides by costs or amounts, and before it compares a size with a number of its
+  // own.
+  void note_weighing() const {
+    if (size_notes != nullptr) size_notes->weighed = true;
+  }
+  void note_threshold(std::int64_t number) const {
+    if (size_notes != nullptr) size_notes->thresholds.insert(number);
+  }
 
   // Throws Error(cancelled or over_budget) when the passes must stop.
   void check_stop() const {

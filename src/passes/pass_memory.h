@@ -36,6 +36,9 @@ class PassMemory {
   bool is_quiet(std::size_t pass, std::uint64_t pattern) const;
   void note_quiet(std::size_t pass, std::uint64_t pattern);
 
+  // Whether the constant is stored where one of the model's is.
+  bool is_of_model(const Tensor& constant) const { return model_constants_.contains(constant.storage()); }
+
   // How many passes were run and were left out, in all plans.
   std::int64_t run_passes() const { return run_; }
   std::int64_t left_out_passes() const { return left_out_; }

@@ -42,7 +42,7 @@ void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& 
   NotingStore noting(weights, step.packings, options);  // kernels do not keep the store that they are made with
   step.kernel = device.make_kernel(*choice.entry, view, noting);
   step.scratch_bytes = step.kernel->scratch_bytes();
-  step.cost = ops::cost_of(view);
+  step.cost = step.kernel_cost = ops::cost_of(view);
 }
 
 // Makes the step's kernel. Returns the error, or nothing if it succeeded.
@@ -85,7 +85,39 @@ void report(const Plan& plan, const std::vector<StepOperands>& operands, std::ve
                           unsupported.size() == 1 ? "" : "s", fmt::join(unsupported, "; ")));
 }
 
+bool is_same_operand(const Plan& plan, std::int32_t index, const Plan& like, std::int32_t other) {
+  if (index < 0 || other < 0) return index == other;
+  const Slot &a = plan.slots[static_cast<std::size_t>(index)], &b = like.slots[static_cast<std::size_t>(other)];
+  return (a.place == Place::constant) == (b.place == Place::constant) && a.type == b.type &&
+         a.constant.storage() == b.constant.storage();
+}
+
 }  // namespace
+
+const Step* find_same_step(const Plan& plan, const Step& step, const Plan& like) {
+  if (plan.steps.size() >= like.steps.size()) return nullptr;
+  const Step& made = like.steps[plan.steps.size()];
+  const std::vector<ir::ValueId>& outputs = plan.graph.node(step.node).outputs;
+  if (made.kernel == nullptr || made.node != step.node || made.op != step.op || made.space != step.space ||
+      made.inputs.size() != step.inputs.size() || made.output_count != static_cast<std::int32_t>(outputs.size()))
+    return nullptr;
+  for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+    if (!is_same_operand(plan, step.inputs[i], like, made.inputs[i])) return nullptr;
+  }
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    if (outputs[k].valid() && !(plan.graph.value(outputs[k]).type == made.output_types[k])) return nullptr;
+  }
+  return &made;
+}
+
+void take_kernel(Step& step, const Step& made) {
+  step.kernel = made.kernel;
+  step.entry = made.entry;
+  step.packings = made.packings;
+  step.rejected = made.rejected;
+  step.cost = step.kernel_cost = made.kernel_cost;
+  step.scratch_bytes = made.kernel->scratch_bytes();
+}
 
 void make_kernels(Plan& plan, const std::vector<StepOperands>& operands, const backends::Device& device,
                   backends::WeightStore& weights, const PlanOptions& options) {

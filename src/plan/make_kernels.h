@@ -21,4 +21,11 @@ struct StepOperands {
 void make_kernels(Plan& plan, const std::vector<StepOperands>& operands, const backends::Device& device,
                   backends::WeightStore& weights, const PlanOptions& options);
 
+// The step at the same place of the other plan, if its kernel sees the same node, types and constants as one of `step`
+// would, which comes next in `plan`; else null.
+const Step* find_same_step(const Plan& plan, const Step& step, const Plan& like);
+
+// Gives the step the kernel of that one, with what was found out about it.
+void take_kernel(Step& step, const Step& made);
+
 }  // namespace tessera::plan

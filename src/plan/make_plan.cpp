@@ -198,6 +198,9 @@ class Planner {
     step.space = space_of(id);
     step.op = &ops::op_of(node);
     for (ir::ValueId input : node.inputs) step.inputs.push_back(slot_in(step.space, input));
+    const Plan* like = options_.tuner == nullptr ? options_.like : nullptr;
+    if (const Step* made = like != nullptr ? find_same_step(*plan_, step, *like) : nullptr)
+      return take_over(*made, std::move(step));
     StepOperands operands{plan_->steps.size(), {}, {}, {}};
     auto& [index, input_types, output_types, constants] = operands;
     bool inputs_known = true;
@@ -227,6 +230,21 @@ class Planner {
       step.kind = StepKind::late;
     } else {
       operands_.push_back(std::move(operands));
+    }
+    plan_->steps.push_back(std::move(step));
+  }
+
+  void take_over(const Step& made, Step step) {
+    take_kernel(step, made);
+    step.output_types = made.output_types;
+    step.first_output = static_cast<std::int32_t>(plan_->slots.size());
+    step.output_count = made.output_count;
+    const std::vector<ir::ValueId>& outputs = graph().node(step.node).outputs;
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      const ir::ValueType& type = step.output_types[k];
+      const bool sized =
+          type.is_tensor() && type.dtype != DType::undefined && type.dtype != DType::string && type.shape().has_value();
+      add_slot(!outputs[k].valid() ? Place::none : sized ? Place::arena : Place::dynamic, outputs[k], step.space);
     }
     plan_->steps.push_back(std::move(step));
   }
@@ -288,7 +306,8 @@ class Planner {
   // Writes the operands of Concat nodes in place if that takes no more memory.
   void place_in_arena() {
     Arenas arenas = planned_arenas();
-    const std::vector<Slot> slots = plan_->slots;
+    std::vector<std::tuple<Place, std::int32_t, std::int64_t>> slots;
+    for (const Slot& each : plan_->slots) slots.emplace_back(each.place, each.source, each.view_offset);
     const Lifetimes lifetimes = lifetimes_;
     std::vector<std::pair<StepKind, ops::Cost>> steps;
     for (const Step& step : plan_->steps) steps.emplace_back(step.kind, step.cost);
@@ -296,7 +315,8 @@ class Planner {
       if (Arenas joined = planned_arenas(); bytes_of(joined) <= bytes_of(arenas)) {
         arenas = std::move(joined);
       } else {
-        plan_->slots = slots;
+        for (std::size_t i = 0; i < slots.size(); ++i)
+          std::tie(plan_->slots[i].place, plan_->slots[i].source, plan_->slots[i].view_offset) = slots[i];
         lifetimes_ = lifetimes;
         for (std::size_t i = 0; i < steps.size(); ++i) std::tie(plan_->steps[i].kind, plan_->steps[i].cost) = steps[i];
       }

@@ -13,6 +13,7 @@
 namespace tessera::plan {
 
 class Tuner;
+struct Plan;
 
 // The place of a slot's value during a run.
 enum class Place : std::uint8_t {
@@ -60,14 +61,14 @@ struct Step {
   ir::NodeId node;  // invalid for a copy
   const ops::OpDef* op = nullptr;
   const backends::KernelEntry* entry = nullptr;
-  std::unique_ptr<backends::Kernel> kernel;
-  std::vector<UsedPacking> packings;  // those that the kernel reads
-  std::vector<std::string> rejected;  // kernels that were passed over, with reasons
-  std::vector<std::int32_t> inputs;   // slots, captures included; -1 for an absent input
-  std::int32_t first_output = 0;      // outputs are consecutive slots
+  std::shared_ptr<const backends::Kernel> kernel;  // plans of one model share those whose operands are the same
+  std::vector<UsedPacking> packings;               // those that the kernel reads
+  std::vector<std::string> rejected;               // kernels that were passed over, with reasons
+  std::vector<std::int32_t> inputs;                // slots, captures included; -1 for an absent input
+  std::int32_t first_output = 0;                   // outputs are consecutive slots
   std::int32_t output_count = 0;
   std::vector<ir::ValueType> output_types;
-  ops::Cost cost;
+  ops::Cost cost, kernel_cost;  // `kernel_cost`: where the kernel runs, also if the step has nothing to do
   std::int64_t scratch_bytes = 0, scratch_offset = 0;  // in the arena
   std::vector<std::int32_t> dying;                     // dynamic slots that this step is the last to use
   double expected_seconds = 0;                         // for a copy
@@ -112,6 +113,9 @@ struct PlanOptions {
   // Chooses kernels by measuring them, with memory of the allocator. If null, kernels are taken in the device's order.
   Tuner* tuner = nullptr;
   backends::TensorAllocator* allocator = nullptr;
+  // A plan for other sizes whose graph has the same nodes and values, by the same ids: its kernels serve all steps
+  // whose operands are the same. If null, or with a tuner, all kernels are made.
+  const Plan* like = nullptr;
   // Checked before each kernel is made, before each packing and between the parts of planning. May be null.
   const base::StopSignal* stop = nullptr;
 

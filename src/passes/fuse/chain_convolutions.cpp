@@ -93,6 +93,7 @@ class Chainer {
   }
 
   bool is_worth_keeping(NodeId id) const {
+    context_.note_weighing();
     const std::int64_t size = bytes(graph_.node(id).outputs[0]);
     if (size <= context_.machine.near_cache_bytes) return false;
     double work = operations(id);

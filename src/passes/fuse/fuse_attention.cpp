@@ -290,6 +290,7 @@ class AttentionFuser {
       unscale(from, scale);
       return from;
     }
+    context_.note_threshold(kManyQueries);
     if (!queries.is_known() || queries.value() < kManyQueries) return std::nullopt;
     Permutation permutation(rank);
     for (std::size_t i = 0; i < rank; ++i) permutation[i] = static_cast<std::int64_t>(i);

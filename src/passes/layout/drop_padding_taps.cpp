@@ -93,6 +93,10 @@ class TapDropper {
       if (sizes[i] < 1) continue;
       const ops::WindowAxis axis = ops::resolve_window_axis(window, i, sizes[i]);
       const DroppedTaps dropped = unread_taps(axis);
+      // Every tap of a longer line is read.
+      const std::int64_t extent = axis.kernel * axis.dilation + axis.pad_begin + axis.pad_end + axis.stride;
+      if (axis.input < extent) context_.note_weighing();
+      context_.note_threshold(extent);
       first[i] = dropped.begin;
       kernel[i] -= dropped.begin + dropped.end;
       pads[i] = axis.pad_begin - dropped.begin * axis.dilation;

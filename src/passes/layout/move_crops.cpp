@@ -172,6 +172,7 @@ class CropMover {
     const std::size_t before = graph_.order().size();
     std::optional<ValueId> cropped = cropped_result(builder_, node, crop);
     const std::vector<NodeId> added(graph_.order().begin() + static_cast<std::ptrdiff_t>(before), graph_.order().end());
+    if (cropped) context_.note_weighing();
     if (!cropped || !pays(id, *users, crop, added)) {
       for (auto each = added.rbegin(); each != added.rend(); ++each) graph_.remove_node(*each);
       return;

@@ -243,6 +243,7 @@ class Rounder {
 
 ir::Graph lower_precision(ir::Graph graph, const PassContext& context) {
   if (context.precision != DType::bf16 || !context.keeps_composite) return graph;
+  context.note_weighing();
   return Rounder(std::move(graph), context).run();
 }
 

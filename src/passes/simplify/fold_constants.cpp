@@ -79,7 +79,10 @@ std::vector<Value> evaluate(const ir::Graph& graph, const ir::Node& node, std::s
                             const PassContext& context, FoldingBudget& left, bool may_defer) {
   try {
     const FoldingBudget price = price_of(graph, node);
-    if (price.bytes > left.bytes || price.operations > left.operations) return {};
+    if (price.bytes > left.bytes || price.operations > left.operations) {
+      context.note_weighing();
+      return {};
+    }
     left.operations -= price.operations;
     std::optional<Tensor> deferred = may_defer ? deferred_result(node, inputs) : std::nullopt;
     std::vector<Value> results = deferred ? std::vector<Value>{std::move(*deferred)} : context.evaluate(node, inputs);
@@ -114,11 +117,14 @@ std::optional<Tensor> small_result(const ir::Graph& graph, const ir::Node& node)
   return contents.tensor_of(graph, node.outputs[0]);
 }
 
+bool may_be_folded(const ir::Graph& graph, const ir::Node& node) {
+  const bool wanted = std::ranges::any_of(node.outputs, [](ir::ValueId output) { return output.valid(); });
+  return wanted && ops::op_of(node).deterministic && ir::subgraphs_of(node).empty() && gives_tensors(graph, node);
+}
+
 void fold_node(ir::Graph& graph, ir::NodeId id, const PassContext& context, FoldingBudget& left, Depths& depths) {
   const ir::Node& node = graph.node(id);
-  const bool wanted = std::ranges::any_of(node.outputs, [](ir::ValueId output) { return output.valid(); });
-  if (!wanted || !ops::op_of(node).deterministic || !ir::subgraphs_of(node).empty() || !gives_tensors(graph, node))
-    return;
+  if (!may_be_folded(graph, node)) return;
   const auto inputs = constant_inputs(graph, node);
   if (!inputs) return;
   context.check_stop();
@@ -241,7 +247,7 @@ class Inference {
   std::vector<bool> new_, was_constant_;  // by value
 };
 
-ir::Graph fold(ir::Graph graph, const PassContext& context, bool all) {
+void fold(ir::Graph& graph, const PassContext& context, bool all) {
   FoldingBudget own = folding_budget(graph, context.folding);
   FoldingBudget& left = context.folding_left != nullptr ? *context.folding_left : own;
   const std::vector<std::vector<ir::NodeId>> uses = graph.compute_uses();
@@ -255,17 +261,38 @@ ir::Graph fold(ir::Graph graph, const PassContext& context, bool all) {
     if (context.keeps_narrow_weights && widens_weights(graph, graph.node(id))) continue;
     if (all || !dequantises_weights(graph, graph.node(id), uses)) fold_node(graph, id, context, left, depths);
   }
-  graph.remove_dead_and_compact();
-  return graph;
 }
 
 }  // namespace
 
 ir::Graph fold_constants(ir::Graph graph, const PassContext& context) {
-  return fold(std::move(graph), context, false);
+  fold(graph, context, false);
+  graph.remove_dead_and_compact();
+  return graph;
 }
 ir::Graph fold_all_constants(ir::Graph graph, const PassContext& context) {
-  return fold(std::move(graph), context, true);
+  fold(graph, context, true);
+  graph.remove_dead_and_compact();
+  return graph;
+}
+void fold_in_place(ir::Graph& graph, const PassContext& context) {
+  fold(graph, context, false);
+}
+
+bool has_constant_operands(const ir::Graph& graph, const ir::Node& node) {
+  return may_be_folded(graph, node) && constant_inputs(graph, node).has_value();
+}
+
+std::vector<Value> folded_results(const ir::Graph& graph, const ir::Node& node, const PassContext& context,
+                                  FoldingBudget& left) {
+  const auto inputs = constant_inputs(graph, node);
+  if (!inputs) return {};
+  context.check_stop();
+  if (std::optional<Tensor> small = small_result(graph, node); small && small->bytes() <= left.bytes) {
+    left.bytes -= small->bytes();
+    return {Value(*std::move(small))};
+  }
+  return evaluate(graph, node, *inputs, context, left, false);
 }
 
 }  // namespace tessera::passes

@@ -29,7 +29,7 @@ struct OneHot {
 
 class Replacer {
  public:
-  explicit Replacer(ir::Graph graph) : graph_(std::move(graph)) {}
+  Replacer(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -50,6 +50,7 @@ class Replacer {
     if (matrix == nullptr || matrix->dtype() != DType::f32 || matrix->rank() != 2 || !matrix->has_data()) return false;
     const std::optional<OneHot> rows = one_hot(node.inputs[0]);
     if (!rows || rows->size != matrix->shape()[0] || rows->size == 0) return false;
+    context_.note_weighing();
     // Products of zero and infinity are not zero, so all weights must be finite.
     if (!std::ranges::all_of(matrix->values<float>(), [](float number) { return std::isfinite(number); })) return false;
     if (rows->counts_from_end && matrix->bytes() > kLargestDoubleTable) return false;
@@ -145,12 +146,13 @@ class Replacer {
   }
 
   ir::Graph graph_;
+  const PassContext& context_;
 };
 
 }  // namespace
 
-ir::Graph look_up_one_hot(ir::Graph graph, const PassContext&) {
-  return Replacer(std::move(graph)).run();
+ir::Graph look_up_one_hot(ir::Graph graph, const PassContext& context) {
+  return Replacer(std::move(graph), context).run();
 }
 
 }  // namespace tessera::passes

@@ -275,6 +275,7 @@ ir::Graph multiply_einsums(ir::Graph graph, const PassContext& context) {
   const std::vector<ir::NodeId> order = graph.order();  // products add to the graph's own
   for (const ir::NodeId id : order) {
     if (graph.node(id).op != "Einsum") continue;
+    context.note_weighing();
     ops::infer_node_in_place(graph, id);
     const ir::Node node = graph.node(id);
     if (context.keeps_composite && context.keeps_composite(graph, node)) continue;

@@ -8,6 +8,7 @@
 #include "ops/values/random_streams.h"
 #include "runtime/run/evaluate.h"
 #include "runtime/run/executor.h"
+#include "runtime/session/plan_templates.h"
 #include "runtime/variables/variable_run.h"
 
 namespace tessera::runtime {
@@ -46,6 +47,19 @@ void for_each_constant(const ir::Graph& graph, auto&& body) {
   }
 }
 
+std::vector<ir::ValueType> types_of(const std::vector<Value>& inputs) {
+  std::vector<ir::ValueType> types;
+  for (const Value& input : inputs) types.push_back(type_of(input));
+  return types;
+}
+
+// Plans are made from others where nothing but passes, and the order of kernels, decides about them.
+bool may_use_templates(const ProgramEnvironment& environment, bool ready) {
+  return !ready && environment.device->is_host() && environment.tuner == nullptr &&
+         environment.pipeline.without.empty() &&
+         (environment.package == nullptr || environment.package->stream == nullptr);
+}
+
 }  // namespace
 
 void UnpackedConstants::compute(const Tensor& constant) {
@@ -74,6 +88,7 @@ Program::Program(ir::Graph graph, const ProgramEnvironment& environment, bool re
       environment_(environment),
       ready_(ready),
       pass_memory_(std::make_unique<passes::PassMemory>(graph_)),
+      templates_(may_use_templates(environment, ready) ? std::make_unique<PlanTemplates>(graph_) : nullptr),
       draws_random_numbers_(ops::draws_random_numbers(graph_)) {
   if (graph_.variables().empty()) return;
   for (const ir::Variable& variable : graph_.variables()) {
@@ -90,9 +105,16 @@ Program::~Program() = default;
 std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs, const base::StopSignal* stop) const {
   passes::PassContext context = environment_.pass_context;
   context.stop = stop;
-  context.memory = pass_memory_.get();
-  ir::Graph specialised =
-      ready_ ? graph_ : passes::run_pipeline(specialise(graph_, inputs), context, environment_.pipeline);
+  std::optional<PlanTemplates::Draft> draft;
+  if (templates_ != nullptr) draft = templates_->draft(types_of(inputs), context);
+  passes::SizeNotes notes;
+  if (!draft) {
+    context.memory = pass_memory_.get();
+    context.size_notes = &notes;
+  }
+  ir::Graph specialised = ready_  ? graph_
+                          : draft ? std::move(draft->graph)
+                                  : passes::run_pipeline(specialise(graph_, inputs), context, environment_.pipeline);
   auto prepared = std::make_shared<PreparedPlan>();
   plan::PlanOptions options{.max_value_bytes = environment_.account->limit(),
                             .pool = &base::ThreadPool::process(),
@@ -100,6 +122,10 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs, co
   if (environment_.tuner != nullptr) options.tuner = &environment_.tuner->tuner();
   options.allocator = environment_.results.get();
   options.stop = stop;
+  if (draft) {
+    options.like = draft->like->plan.get();
+    ++plans_from_templates_;
+  }
   prepared->plan = plan::make_plan(std::move(specialised), *environment_.device, *environment_.weights, options);
   if (environment_.tuner != nullptr) environment_.tuner->save();
   const bool streams = environment_.package != nullptr && environment_.package->stream != nullptr &&
@@ -108,10 +134,13 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs, co
     prepared->arrival =
         std::make_unique<WeightArrival>(*prepared->plan, graph_, *environment_.package, environment_.threads);
   prepared->device_constants = device_constants(*prepared->plan, environment_);
-  const std::int64_t folded_bytes =
-      bytes_of_constants(prepared->plan->graph, &graph_) + compute_unpacked(prepared->plan->graph);
-  prepared->charge =
-      MemoryCharge(environment_.account, Purpose::plans, folded_bytes + plan::structure_bytes(*prepared->plan));
+  std::int64_t folded_bytes = 0;
+  for_each_constant(prepared->plan->graph, [&](const Tensor& constant) {
+    folded_bytes += constant.is_deferred() || pass_memory_->is_of_model(constant) ? 0 : constant.bytes();
+  });
+  folded_bytes += compute_unpacked(prepared->plan->graph);
+  const std::int64_t plan_bytes = folded_bytes + plan::structure_bytes(*prepared->plan);
+  prepared->charge = MemoryCharge(environment_.account, Purpose::plans, plan_bytes);
   for (std::size_t i = 0; i < prepared->plan->steps.size(); ++i) {
     const plan::Step& step = prepared->plan->steps[i];
     if (step.kind == plan::StepKind::late) {
@@ -125,6 +154,11 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs, co
       prepared->subprograms[i].emplace(name, std::make_unique<Program>(*subgraph, environment_));
     }
   }
+  // Templates are plans, too, and leave room for others.
+  const bool is_small =
+      plan_bytes <= environment_.max_plan_bytes / static_cast<std::int64_t>(2 * PlanTemplates::kMostTemplates);
+  if (templates_ != nullptr && !draft && is_small)
+    templates_->learn(types_of(inputs), prepared, notes, environment_.pass_context);
   return prepared;
 }
 

@@ -66,6 +66,7 @@ struct ProgramEnvironment {
   std::int64_t max_plan_bytes = 0;  // of all programs; each keeps at least one plan
 };
 
+class PlanTemplates;
 class Program;
 
 // A plan with what is needed to run it: the programs of its subgraphs, and run states to use again.
@@ -109,6 +110,8 @@ class Program {
 
   void trim();  // forgets idle run states
   const passes::PassMemory& pass_memory() const { return *pass_memory_; }
+  // How many of its plans were made without passes.
+  std::int64_t plans_from_templates() const { return plans_from_templates_; }
 
  private:
   std::shared_ptr<PreparedPlan> make(const std::vector<Value>& inputs, const base::StopSignal* stop) const;
@@ -118,6 +121,8 @@ class Program {
   const ProgramEnvironment& environment_;
   const bool ready_;
   const std::unique_ptr<passes::PassMemory> pass_memory_;  // of the passes for its plans
+  const std::unique_ptr<PlanTemplates> templates_;         // null: each plan is made by passes
+  mutable std::atomic<std::int64_t> plans_from_templates_ = 0;
   PlanCache plans_;
   std::vector<std::size_t> variable_places_;  // in the environment's store
   bool updates_variables_ = false;

@@ -378,6 +378,10 @@ Session::PlanMemory Session::plan_memory(const NamedValues& inputs) {
   return {found->arena_bytes, found->largest_live_bytes};
 }
 
+std::int64_t runtime::SessionAccess::plans_from_templates(const Session& session) {
+  return session.state_->program->plans_from_templates();
+}
+
 std::shared_ptr<const plan::Plan> runtime::SessionAccess::plan(Session& session, const NamedValues& inputs) {
   if (const std::shared_ptr<Session> variant = session.state_->variant_for(inputs)) return plan(*variant, inputs);
   return session.state_->plan_for(inputs)->plan;
