@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <iterator>
 
-#include "serve/core/audit_log.h"
-#include "serve/core/log.h"
+#include "serve/core/operations/audit_log.h"
+#include "serve/core/operations/log.h"
 #include "serve/http/client.h"
 #include "serve/program/server_program.h"
 #include "serve/protocol/response_encoder.h"

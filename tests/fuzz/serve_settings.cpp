@@ -3,7 +3,7 @@
 // options.
 #include <string>
 
-#include "serve/core/model_settings.h"
+#include "serve/core/config/model_settings.h"
 #include "serve/core/steps/picture_step.h"
 #include "target.h"
 #include "tessera/error.h"

@@ -1,8 +1,8 @@
-#include "serve/core/access.h"
+#include "serve/core/operations/access.h"
 
 #include <gtest/gtest.h>
 
-#include "serve/core/digest.h"
+#include "serve/core/operations/digest.h"
 #include "serve/program/server_options.h"
 #include "serve/protocol/failure.h"
 #include "support/expect_error.h"

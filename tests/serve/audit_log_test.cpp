@@ -1,4 +1,4 @@
-#include "serve/core/audit_log.h"
+#include "serve/core/operations/audit_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <fstream>
 #include <iterator>
 
-#include "serve/core/audit_line.h"
-#include "serve/core/digest.h"
-#include "serve/core/log.h"
+#include "serve/core/operations/audit_line.h"
+#include "serve/core/operations/digest.h"
+#include "serve/core/operations/log.h"
 #include "serve/protocol/failure.h"
 #include "support/expect_error.h"
 #include "support/file_size_limit.h"

@@ -1,4 +1,4 @@
-#include "serve/core/batch.h"
+#include "serve/core/requests/batch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

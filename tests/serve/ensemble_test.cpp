@@ -1,4 +1,4 @@
-#include "serve/core/ensemble.h"
+#include "serve/core/models/ensemble.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 #include <future>
 #include <list>
 
-#include "serve/core/repository.h"
+#include "serve/core/models/repository.h"
 #include "support/temporary_folder.h"
 #include "tessera/graph.h"
 

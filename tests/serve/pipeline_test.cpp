@@ -1,4 +1,4 @@
-#include "serve/core/pipeline.h"
+#include "serve/core/models/pipeline.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <future>
 
-#include "serve/core/repository.h"
+#include "serve/core/models/repository.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "tessera/graph.h"

@@ -1,4 +1,4 @@
-#include "serve/core/request_queue.h"
+#include "serve/core/requests/request_queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

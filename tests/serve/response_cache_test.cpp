@@ -1,4 +1,4 @@
-#include "serve/core/response_cache.h"
+#include "serve/core/models/response_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <future>
 #include <thread>
 
-#include "serve/core/metrics.h"
-#include "serve/core/repository.h"
+#include "serve/core/models/repository.h"
+#include "serve/core/operations/metrics.h"
 #include "support/temporary_folder.h"
 #include "tessera/graph.h"
 

@@ -1,4 +1,4 @@
-#include "serve/core/run_times.h"
+#include "serve/core/requests/run_times.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "serve/core/sequence_model.h"
+#include "serve/core/models/sequence_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <future>
 #include <thread>
 
-#include "serve/core/served_model.h"
+#include "serve/core/models/served_model.h"
 #include "support/expect_error.h"
 #include "tessera/graph.h"
 

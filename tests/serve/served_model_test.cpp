@@ -1,4 +1,4 @@
-#include "serve/core/served_model.h"
+#include "serve/core/models/served_model.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 #include <limits>
 #include <thread>
 
-#include "serve/core/repository.h"
+#include "serve/core/models/repository.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "tessera/graph.h"

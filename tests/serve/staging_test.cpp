@@ -1,9 +1,9 @@
-#include "serve/core/staging.h"
+#include "serve/core/requests/staging.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "serve/core/batch.h"
+#include "serve/core/requests/batch.h"
 
 namespace tessera::serve::staging_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "serve/core/timeline.h"
+#include "serve/core/operations/timeline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

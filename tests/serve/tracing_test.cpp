@@ -1,4 +1,4 @@
-#include "serve/core/tracing.h"
+#include "serve/core/operations/tracing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 
 #include "serve/core/config/field_table.h"
 #include "serve/core/config/tensor_reshape.h"
-#include "serve/core/served_model.h"
+#include "serve/core/models/served_model.h"
 #include "support/expect_error.h"
 #include "tessera/graph.h"
 

@@ -1,4 +1,4 @@
-#include "serve/core/version_shares.h"
+#include "serve/core/models/version_shares.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <future>
 
-#include "serve/core/repository.h"
+#include "serve/core/models/repository.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "tessera/graph.h"

@@ -1,12 +1,12 @@
-#include "serve/core/warm_up.h"
+#include "serve/core/models/warm_up.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "serve/core/repository.h"
-#include "serve/core/served_model.h"
+#include "serve/core/models/repository.h"
+#include "serve/core/models/served_model.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "tessera/graph.h"

@@ -1,4 +1,4 @@
-#include "serve/core/worker_threads.h"
+#include "serve/core/requests/worker_threads.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 #include "serve/limits/peer_address.h"
 
 namespace tessera::serve {

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "serve/core/access.h"
-#include "serve/core/audit_log.h"
-#include "serve/core/metrics.h"
-#include "serve/core/repository.h"
-#include "serve/core/shared_memory.h"
-#include "serve/core/tracing.h"
+#include "serve/core/models/repository.h"
+#include "serve/core/operations/access.h"
+#include "serve/core/operations/audit_log.h"
+#include "serve/core/operations/metrics.h"
+#include "serve/core/operations/tracing.h"
+#include "serve/core/requests/shared_memory.h"
 #include "serve/limits/allowances.h"
 #include "serve/observe/access_log.h"
 

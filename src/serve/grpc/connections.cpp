@@ -15,7 +15,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 
 namespace tessera::serve {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <inference.pb.h>
 
-#include "serve/core/servable.h"
+#include "serve/core/models/servable.h"
 #include "serve/core/service.h"
 #include "serve/protocol/failure.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "serve/core/control/repository_parameters.h"
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 #include "serve/grpc/convert.h"
 #include "serve/protocol/failure.h"
 #include "tessera/version.h"

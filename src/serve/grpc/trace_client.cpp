@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "io/file.h"
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 #include "serve/grpc/messages.h"
 #include "tessera/clock.h"
 #include "tessera/version.h"

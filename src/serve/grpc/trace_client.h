@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "serve/core/tracing.h"
+#include "serve/core/operations/tracing.h"
 #include "serve/http/client.h"
 
 namespace tessera::serve {

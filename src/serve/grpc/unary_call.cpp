@@ -1,6 +1,6 @@
 #include "serve/grpc/unary_call.h"
 
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 
 namespace tessera::serve {
 namespace {

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "base/text.h"
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 #include "serve/http/api_json.h"
 #include "serve/http/api_paths.h"
 #include "serve/http/negotiation.h"

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 #include "serve/protocol/datatype.h"
 #include "serve/protocol/failure.h"
 #include "tessera/error.h"

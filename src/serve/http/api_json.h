@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "serve/core/control/repository_parameters.h"
-#include "serve/core/repository.h"
+#include "serve/core/models/repository.h"
 #include "serve/core/service.h"
 
 namespace tessera::serve {

@@ -19,7 +19,7 @@
 
 #include "base/error.h"
 #include "io/file.h"
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 #include "serve/http/tls_context.h"
 #include "tessera/clock.h"
 

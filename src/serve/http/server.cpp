@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/threads/short_slices.h"
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 #include "serve/http/session.h"
 
 namespace tessera::serve {

@@ -9,7 +9,7 @@
 #include <limits>
 #include <optional>
 
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 #include "serve/http/answers.h"
 #include "serve/http/connection.h"
 #include "serve/http/request_parser.h"

@@ -5,7 +5,7 @@
 #include <boost/asio/ssl/context.hpp>
 
 #include "base/error.h"
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 #include "tessera/clock.h"
 
 namespace tessera::serve {

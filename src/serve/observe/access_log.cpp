@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 #include "serve/protocol/response_encoder.h"
 #include "tessera/clock.h"
 

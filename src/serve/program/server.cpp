@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 #include "serve/core/service.h"
 #include "serve/grpc/server.h"
 #include "serve/grpc/trace_client.h"

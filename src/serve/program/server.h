@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "serve/core/repository.h"
+#include "serve/core/models/repository.h"
 #include "serve/program/server_options.h"
 
 namespace tessera::serve {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "io/toml_table.h"
-#include "serve/core/digest.h"
+#include "serve/core/operations/digest.h"
 
 namespace tessera::serve {
 namespace {

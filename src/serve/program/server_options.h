@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "serve/core/access.h"
-#include "serve/core/audit_log.h"
 #include "serve/core/control/model_control.h"
-#include "serve/core/tracing.h"
+#include "serve/core/operations/access.h"
+#include "serve/core/operations/audit_log.h"
+#include "serve/core/operations/tracing.h"
 #include "serve/http/client.h"
 #include "serve/http/limits.h"
 #include "serve/http/tls_context.h"

@@ -15,7 +15,7 @@
 #include <memory>
 #include <thread>
 
-#include "serve/core/log.h"
+#include "serve/core/operations/log.h"
 
 namespace tessera::serve {
 namespace {

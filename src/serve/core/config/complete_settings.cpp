@@ -3,8 +3,8 @@
 #include <array>
 
 #include "base/error.h"
+#include "serve/core/config/model_settings.h"
 #include "serve/core/config/tensor_reshape.h"
-#include "serve/core/model_settings.h"
 #include "serve/protocol/datatype.h"
 
 namespace tessera::serve {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "serve/core/config/setting_values.h"
-#include "serve/core/picture_model.h"
+#include "serve/core/models/picture_model.h"
 
 namespace tessera::serve {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "serve/core/model_settings.h"
+#include "serve/core/config/model_settings.h"
 
 namespace tessera::serve {
 

@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "serve/core/config/field_table.h"
+#include "serve/core/config/model_settings.h"
 #include "serve/core/config/setting_checks.h"
-#include "serve/core/model_settings.h"
 
 namespace tessera::serve {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "serve/core/repository_folder.h"
+#include "serve/core/models/repository_folder.h"
 
 namespace tessera::serve {
 

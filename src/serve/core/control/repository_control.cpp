@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "serve/core/log.h"
-#include "serve/core/repository.h"
-#include "serve/core/repository_folder.h"
+#include "serve/core/models/repository.h"
+#include "serve/core/models/repository_folder.h"
+#include "serve/core/operations/log.h"
 
 namespace tessera::serve {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "serve/core/repository.h"
+#include "serve/core/models/repository.h"
 
 namespace tessera::serve {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "serve/core/classification.h"
+#include "serve/core/requests/classification.h"
 #include "serve/core/steps/step.h"
 
 namespace tessera::serve {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "io/file.h"
-#include "serve/core/classification.h"
+#include "serve/core/requests/classification.h"
 
 namespace tessera::serve {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "serve/core/image_memory.h"
-#include "serve/core/servable.h"
+#include "serve/core/models/image_memory.h"
+#include "serve/core/models/servable.h"
 #include "tessera/model.h"
 #include "tessera/share.h"
 
