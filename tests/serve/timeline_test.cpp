@@ -6,14 +6,14 @@
 namespace tessera::serve::timeline_test {
 namespace {
 
-void run(Timeline& timeline, const std::string& model, std::int64_t start_ns, std::int64_t end_ns,
+void run(RunTimeline& timeline, const std::string& model, std::int64_t start_ns, std::int64_t end_ns,
          std::int64_t rows = 1) {
   const std::size_t number = timeline.number_of(model);
   timeline.end(number, timeline.begin(number), start_ns, end_ns, rows);
 }
 
-TEST(Timeline, RunsThatFollowEachOtherCloselyAreOneBar) {
-  Timeline timeline;
+TEST(RunTimeline, RunsThatFollowEachOtherCloselyAreOneBar) {
+  RunTimeline timeline;
   run(timeline, "a/1", 100, 200);
   run(timeline, "a/1", 205, 300, 3);
   run(timeline, "a/1", 400, 500);
@@ -29,8 +29,8 @@ TEST(Timeline, RunsThatFollowEachOtherCloselyAreOneBar) {
   EXPECT_EQ(lanes[0].bars[1].start_ns, 400);
 }
 
-TEST(Timeline, RunsAtOneTimeHaveLanesAndOldOnesAreNotShown) {
-  Timeline timeline;
+TEST(RunTimeline, RunsAtOneTimeHaveLanesAndOldOnesAreNotShown) {
+  RunTimeline timeline;
   const std::size_t a = timeline.number_of("a/1"), b = timeline.number_of("b/2");
   EXPECT_EQ(timeline.number_of("a/1"), a);
   const int first = timeline.begin(a), second = timeline.begin(a), other = timeline.begin(b);
@@ -48,8 +48,8 @@ TEST(Timeline, RunsAtOneTimeHaveLanesAndOldOnesAreNotShown) {
   EXPECT_EQ(lanes[1].model, "b/2");
 }
 
-TEST(Timeline, IsBounded) {
-  Timeline timeline;
+TEST(RunTimeline, IsBounded) {
+  RunTimeline timeline;
   for (std::int64_t i = 0; i < 100'000; ++i) run(timeline, "a/1", 10 * i, 10 * i + 1);
   const std::vector<TimelineLane> lanes = timeline.since(-1, 1);
   ASSERT_EQ(lanes.size(), 1u);

@@ -22,7 +22,7 @@ class Listener final : public Servable {
     info_.settings = std::move(settings);
     info_.inputs = {{"x", DType::f32, {-1, 3}}, {"n", DType::i64, {-1, -1}}, {"t", DType::string, {-1, 1}}};
   }
-  const ModelInfo& info() const override { return info_; }
+  const ServableInfo& info() const override { return info_; }
   bool submit(const std::shared_ptr<Call>& call) override {
     requests.push_back(call->request);
     statistics_.succeeded(1, 1, 1, {});
@@ -40,7 +40,7 @@ class Listener final : public Servable {
   std::vector<InferenceRequest> requests;
 
  private:
-  ModelInfo info_;
+  ServableInfo info_;
   Statistics statistics_;
 };
 

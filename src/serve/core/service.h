@@ -94,7 +94,7 @@ class Service {
   void require_role(const Credentials& credentials, Role role, const std::string& model = "");
   ServerCounters counters() const;
   // What the device computed in the last seconds. It is not checked who asks.
-  const Timeline& timeline() const { return repository_.timeline(); }
+  const RunTimeline& timeline() const { return repository_.timeline(); }
 
   std::atomic<std::int64_t> connections{0}, http_requests{0}, grpc_requests{0}, grpc_connections{0},
       refused_grpc_connections{0};

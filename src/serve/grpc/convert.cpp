@@ -253,7 +253,7 @@ std::string encode_stream_answer(const InferenceResponse& response, const Infere
   return bytes;
 }
 
-void to_message(const ModelInfo& info, const std::vector<std::string>& versions,
+void to_message(const ServableInfo& info, const std::vector<std::string>& versions,
                 inference::ModelMetadataResponse& message) {
   message.set_name(info.name);
   message.set_platform(info.platform);

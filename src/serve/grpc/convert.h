@@ -18,7 +18,7 @@ void to_message(const InferenceResponse& response, const InferenceRequest& reque
 // once. Throws Failure(too_large) for 2 GiB or more, which would end the process within gRPC.
 std::string encode_answer(const InferenceResponse& response, const InferenceRequest& request);
 std::string encode_stream_answer(const InferenceResponse& response, const InferenceRequest& request);
-void to_message(const ModelInfo& info, const std::vector<std::string>& versions,
+void to_message(const ServableInfo& info, const std::vector<std::string>& versions,
                 inference::ModelMetadataResponse& message);
 void to_message(const Servable& servable, inference::ModelStatistics& message);
 

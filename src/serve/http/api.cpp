@@ -55,7 +55,7 @@ bool takes_long(const HttpRequest& request) {
 // A body that is the data of the model's only input, whose shape follows from the length.
 InferenceRequest raw_request(const Servable& servable, const Body& whole) {
   const std::string_view body = whole.bytes;
-  const ModelInfo& info = servable.info();
+  const ServableInfo& info = servable.info();
   if (info.inputs.size() != 1)
     throw Failure(Reason::bad_request,
                   fmt::format("model '{}' has {} inputs: a body without JSON is for models with one", info.name,

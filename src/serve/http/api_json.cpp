@@ -131,7 +131,7 @@ Json parse(std::string_view body, std::size_t most_bytes = 64 << 10) {
 }
 
 Json model_status(const Servable& servable) {
-  const ModelInfo& info = servable.info();
+  const ServableInfo& info = servable.info();
   const StatisticsSnapshot statistics = servable.statistics();
   Json json = {{"name", info.name},
                {"version", info.version},
@@ -159,7 +159,7 @@ Json model_status(const Servable& servable) {
 }
 
 // Times before now and lengths in milliseconds: a bar is [start, length, busy, runs, rows].
-Json timeline_json(const Timeline& timeline) {
+Json timeline_json(const RunTimeline& timeline) {
   constexpr std::int64_t kWindow_ns = 10'000'000'000, kResolution_ns = kWindow_ns / 500;
   const std::int64_t now_ns = Clock::steady().now_ns();
   const auto ms = [](std::int64_t ns) { return static_cast<double>(ns / 1000) * 1e-3; };
@@ -179,7 +179,7 @@ std::string server_metadata_json() {
   return text_of({{"name", "tessera"}, {"version", TESSERA_VERSION}, {"extensions", extensions()}});
 }
 
-std::string model_metadata_json(const ModelInfo& info, const std::vector<std::string>& versions) {
+std::string model_metadata_json(const ServableInfo& info, const std::vector<std::string>& versions) {
   return text_of({{"name", info.name},
                   {"versions", versions},
                   {"platform", info.platform},
@@ -187,7 +187,7 @@ std::string model_metadata_json(const ModelInfo& info, const std::vector<std::st
                   {"outputs", tensors_json(info.outputs)}});
 }
 
-std::string model_config_json(const ModelInfo& info) {
+std::string model_config_json(const ServableInfo& info) {
   const inference::ModelConfig& config = info.settings.config;
   Json json = {{"name", config.name()},
                {"platform", config.platform()},
@@ -268,7 +268,7 @@ std::string regions_json(const std::vector<Region>& regions) {
 }
 
 std::string status_json(const std::vector<std::shared_ptr<Servable>>& models, const std::vector<ModelState>& states,
-                        const ServerCounters& counters, bool is_ready, const Timeline& timeline) {
+                        const ServerCounters& counters, bool is_ready, const RunTimeline& timeline) {
   Json list = Json::array();
   for (const std::shared_ptr<Servable>& servable : models) list.push_back(model_status(*servable));
   Json missing = Json::array();

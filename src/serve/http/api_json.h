@@ -12,14 +12,14 @@
 namespace tessera::serve {
 
 std::string server_metadata_json();
-std::string model_metadata_json(const ModelInfo& info, const std::vector<std::string>& versions);
-std::string model_config_json(const ModelInfo& info);
+std::string model_metadata_json(const ServableInfo& info, const std::vector<std::string>& versions);
+std::string model_config_json(const ServableInfo& info);
 std::string statistics_json(const std::vector<std::shared_ptr<Servable>>& models);
 std::string index_json(const std::vector<ModelState>& states, bool ready_only);
 std::string regions_json(const std::vector<Region>& regions);
 // What the status page shows.
 std::string status_json(const std::vector<std::shared_ptr<Servable>>& models, const std::vector<ModelState>& states,
-                        const ServerCounters& counters, bool is_ready, const Timeline& timeline);
+                        const ServerCounters& counters, bool is_ready, const RunTimeline& timeline);
 
 // Bodies of requests that are no inferences. Throw Failure(bad_request).
 // Parts of requests by version: {"1": 0.9, "2": 0.1}.

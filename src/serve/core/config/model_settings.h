@@ -28,7 +28,7 @@ struct ModelSettings {
   int threads = 0;
   std::string precision;  // "f32", "bf16", or "" for the model's own
 
-  // The tables [before] and [after]: steps before and after the network, see steps/step.h. Empty: none.
+  // The tables [before] and [after]: steps before and after the network, see core/steps/step.h. Empty: none.
   std::map<std::string, std::string> before, after;
 
   // Parts of the requests that versions get which are not named by the request; none: the highest gets all.
@@ -51,7 +51,7 @@ struct ModelSettings {
 
 // From config.pbtxt or else config.toml of the model's folder; settings of neither are those of an empty file. Throws
 // Error(invalid_argument) for a file with mistakes or unknown fields, saying where, and Error(unsupported) for what
-// cannot be done (GPU instances, decoupled answers). config/field_table.h has what becomes of each field.
+// cannot be done (GPU instances, decoupled answers). core/config/field_table.h has what becomes of each field.
 ModelSettings read_model_settings(const std::filesystem::path& folder, const std::string& name);
 // The same from text; `where` names it in errors.
 ModelSettings parse_pbtxt(const std::string& text, const std::string& where);

@@ -15,7 +15,7 @@ class CachedModel final : public Servable {
   CachedModel(std::shared_ptr<Servable> model, ResponseCache& cache);
   ~CachedModel() override;
 
-  const ModelInfo& info() const override { return model_->info(); }
+  const ServableInfo& info() const override { return model_->info(); }
   bool submit(const std::shared_ptr<Call>& call) override;
   StatisticsSnapshot statistics() const override { return model_->statistics(); }
   Statistics& recorder() override { return model_->recorder(); }

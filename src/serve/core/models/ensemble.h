@@ -26,7 +26,7 @@ class Ensemble final : public Servable {
   Ensemble(const std::string& version, ModelSettings settings, Labels labels, Submit submit);
   ~Ensemble() override;
 
-  const ModelInfo& info() const override { return info_; }
+  const ServableInfo& info() const override { return info_; }
   bool submit(const std::shared_ptr<Call>& call) override;
   StatisticsSnapshot statistics() const override;
   Statistics& recorder() override { return statistics_; }
@@ -43,7 +43,7 @@ class Ensemble final : public Servable {
   InferenceResponse collect(Progress& progress) const;
   void finish(Progress& progress, Outcome outcome);
 
-  ModelInfo info_;
+  ServableInfo info_;
   Labels labels_;
   Submit submit_;
   std::vector<Step> steps_;  // each behind those whose outputs it takes

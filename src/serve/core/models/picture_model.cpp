@@ -14,9 +14,9 @@ namespace {
 // Stands where other pipelines have a network: its outputs are its inputs.
 class NoNetwork final : public Servable {
  public:
-  explicit NoNetwork(ModelInfo info) : info_(std::move(info)) {}
+  explicit NoNetwork(ServableInfo info) : info_(std::move(info)) {}
 
-  const ModelInfo& info() const override { return info_; }
+  const ServableInfo& info() const override { return info_; }
   bool submit(const std::shared_ptr<Call>& call) override {
     Outcome outcome;
     outcome.response = {info_.name, info_.version, call->request.id, {}, false};
@@ -33,14 +33,14 @@ class NoNetwork final : public Servable {
   void drain() override {}
 
  private:
-  const ModelInfo info_;
+  const ServableInfo info_;
   Statistics statistics_;
 };
 
 // The step's outputs under the names of the model's.
-class PictureModelStep final : public Step {
+class PictureModelStep final : public PipelineStep {
  public:
-  explicit PictureModelStep(std::unique_ptr<Step> step) : step_(std::move(step)) {}
+  explicit PictureModelStep(std::unique_ptr<PipelineStep> step) : step_(std::move(step)) {}
 
   std::vector<TensorInfo> inputs() const override { return step_->inputs(); }
   std::vector<TensorInfo> outputs() const override {
@@ -56,7 +56,7 @@ class PictureModelStep final : public Step {
   }
 
  private:
-  std::unique_ptr<Step> step_;
+  std::unique_ptr<PipelineStep> step_;
 };
 
 }  // namespace
@@ -73,7 +73,7 @@ std::shared_ptr<Servable> make_picture_model(Arbiter& arbiter, const std::string
           "the picture model '{}' has a limit of memory: its parameter most_pixels bounds it", name);
   StepSettings parameters(values, "the parameters of the picture model '" + name + "'");
   auto step = std::make_unique<PictureModelStep>(make_picture_step("tensor", picture_options(parameters, {}), images));
-  ModelInfo info{name, version, settings.config.platform(), std::move(settings), step->outputs(), step->outputs()};
+  ServableInfo info{name, version, settings.config.platform(), std::move(settings), step->outputs(), step->outputs()};
   return std::make_shared<Pipeline>(arbiter, std::move(step), std::make_shared<NoNetwork>(std::move(info)), nullptr);
 }
 

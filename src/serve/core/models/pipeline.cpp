@@ -36,8 +36,8 @@ bool fits(const Shape& found, const Shape& wanted) {
 
 }  // namespace
 
-Pipeline::Pipeline(Arbiter& arbiter, std::unique_ptr<Step> before, std::shared_ptr<Servable> network,
-                   std::unique_ptr<Step> after)
+Pipeline::Pipeline(Arbiter& arbiter, std::unique_ptr<PipelineStep> before, std::shared_ptr<Servable> network,
+                   std::unique_ptr<PipelineStep> after)
     : info_(network->info()),
       before_(std::move(before)),
       after_(std::move(after)),

@@ -19,11 +19,11 @@ class Pipeline final : public Servable {
  public:
   // Of the steps one may be null. What `network` does not get from the step before it, it gets from the client; its
   // settings become those of the whole. Throws Error(invalid_argument) where an input or output stays without a value.
-  Pipeline(Arbiter& arbiter, std::unique_ptr<Step> before, std::shared_ptr<Servable> network,
-           std::unique_ptr<Step> after);
+  Pipeline(Arbiter& arbiter, std::unique_ptr<PipelineStep> before, std::shared_ptr<Servable> network,
+           std::unique_ptr<PipelineStep> after);
   ~Pipeline() override;
 
-  const ModelInfo& info() const override { return info_; }
+  const ServableInfo& info() const override { return info_; }
   bool submit(const std::shared_ptr<Call>& call) override;
   // Requests are counted here, runs by the network.
   StatisticsSnapshot statistics() const override;
@@ -54,8 +54,8 @@ class Pipeline final : public Servable {
   void end(const std::shared_ptr<Progress>& progress);
   void finish(Progress& progress, Outcome outcome);
 
-  ModelInfo info_;
-  std::unique_ptr<Step> before_, after_;
+  ServableInfo info_;
+  std::unique_ptr<PipelineStep> before_, after_;
   std::shared_ptr<Servable> network_;
   Job job_;
   Statistics statistics_;

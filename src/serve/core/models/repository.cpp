@@ -91,7 +91,7 @@ std::shared_ptr<Servable> Repository::make_model(const fs::path& folder, const s
     return StepSource{StepSettings(values, fmt::format("[{}] of model '{}'", table, settings.config.name())), folder,
                       model, images_};
   };
-  std::unique_ptr<Step> before, after;
+  std::unique_ptr<PipelineStep> before, after;
   if (!settings.before.empty()) before = make_step_before(source(settings.before, "before"));
   if (!settings.after.empty())
     after = make_step_after(source(settings.after, "after"), source(settings.before, "before").settings);

@@ -72,7 +72,7 @@ class Repository {
   // Until the model is loaded anew. Throws Failure: not_found; bad_request for versions that are not loaded and for
   // numbers that are no parts.
   void set_shares(const std::string& name, const std::map<std::int64_t, double>& shares);
-  const Timeline& timeline() const { return timeline_; }
+  const RunTimeline& timeline() const { return timeline_; }
   // What decoded images of all models take.
   ImageMemory& images() { return images_; }
   CacheCounters cache_counters() const { return cache_.counters(); }
@@ -140,7 +140,7 @@ class Repository {
   bool single_ = false;
   ResponseCache cache_;  // this, the memory of images and the timeline live longer than the models
   ImageMemory images_;
-  mutable Timeline timeline_;
+  mutable RunTimeline timeline_;
   std::mutex loading_;  // one load at a time
   std::atomic<bool> stops_loading_{false}, loads_all_{false};
   mutable std::mutex told_mutex_;

@@ -24,7 +24,7 @@ class SequenceModel final : public Servable {
                 const std::filesystem::path& folder);
   ~SequenceModel() override;
 
-  const ModelInfo& info() const override { return steps_.seen(); }
+  const ServableInfo& info() const override { return steps_.seen(); }
   bool submit(const std::shared_ptr<Call>& call) override;
   StatisticsSnapshot statistics() const override;
   Statistics& recorder() override { return network_->recorder(); }

@@ -76,7 +76,7 @@ void erase(Tensors& tensors, const std::string& name) {
 
 }  // namespace
 
-SequenceSteps::SequenceSteps(const ModelInfo& network, const Rules& rules, const std::filesystem::path& folder)
+SequenceSteps::SequenceSteps(const ServableInfo& network, const Rules& rules, const std::filesystem::path& folder)
     : batched_(network.settings.config.max_batch_size() > 0), seen_(network) {
   for (const Rules::ControlInput& control : rules.control_input()) add_control(network, control);
   for (const Rules::State& state : rules.state()) add_state(network, state, folder);
@@ -95,7 +95,7 @@ SequenceSteps::SequenceSteps(const ModelInfo& network, const Rules& rules, const
   }
 }
 
-void SequenceSteps::add_control(const ModelInfo& network, const Rules::ControlInput& control) {
+void SequenceSteps::add_control(const ServableInfo& network, const Rules::ControlInput& control) {
   require(control.control_size() == 1, ErrorKind::invalid_argument,
           "the control input '{}' has {} controls, expected one", control.name(), control.control_size());
   const TensorInfo* const info = find(network.inputs, control.name());
@@ -125,7 +125,7 @@ void SequenceSteps::add_control(const ModelInfo& network, const Rules::ControlIn
   controls_.push_back(std::move(made));
 }
 
-void SequenceSteps::add_state(const ModelInfo& network, const Rules::State& state,
+void SequenceSteps::add_state(const ServableInfo& network, const Rules::State& state,
                               const std::filesystem::path& folder) {
   const TensorInfo *const input = find(network.inputs, state.input_name()), *const output = find(network.outputs,
                                                                                                  state.output_name());

@@ -19,12 +19,12 @@ class SequenceSteps {
   // `rules`: the sequence_batching of the network's configuration. Files of initial states lie in the folder
   // `initial_state` of `folder`. Throws Error(invalid_argument) for controls and states that the network has not or has
   // in another type, and as File does for a file that cannot be read.
-  SequenceSteps(const ModelInfo& network, const inference::ModelSequenceBatching& rules,
+  SequenceSteps(const ServableInfo& network, const inference::ModelSequenceBatching& rules,
                 const std::filesystem::path& folder);
 
   // What a client sees of the network: without controls, and without states unless the configuration names them as
   // outputs.
-  const ModelInfo& seen() const { return seen_; }
+  const ServableInfo& seen() const { return seen_; }
 
   // States of a sequence that begins: zeros unless a file or the configuration says otherwise.
   const SequenceState& initial() const { return initial_; }
@@ -46,8 +46,8 @@ class SequenceSteps {
     std::string input, output;
   };
 
-  void add_control(const ModelInfo& network, const inference::ModelSequenceBatching::ControlInput& control);
-  void add_state(const ModelInfo& network, const inference::ModelSequenceBatching::State& state,
+  void add_control(const ServableInfo& network, const inference::ModelSequenceBatching::ControlInput& control);
+  void add_state(const ServableInfo& network, const inference::ModelSequenceBatching::State& state,
                  const std::filesystem::path& folder);
   Tensor value_of(const Control& control, const SequencePart& part, bool is_first) const;
 
@@ -55,7 +55,7 @@ class SequenceSteps {
   std::vector<Control> controls_;
   std::vector<State> states_;
   SequenceState initial_;
-  ModelInfo seen_;
+  ServableInfo seen_;
 };
 
 }  // namespace tessera::serve

@@ -19,7 +19,7 @@ struct TensorInfo {
   Shape shape;  // as a client sends or receives it, with the batch first; -1: any size
 };
 
-struct ModelInfo {
+struct ServableInfo {
   std::string name, version;
   std::string platform;  // "onnxruntime_onnx" for clients that know Triton's names, "ensemble" …
   ModelSettings settings;
@@ -30,7 +30,7 @@ struct ModelInfo {
 class Servable {
  public:
   virtual ~Servable() = default;
-  virtual const ModelInfo& info() const = 0;
+  virtual const ServableInfo& info() const = 0;
   // Returns false, and leaves the call alone, once drain() has begun. Throws Failure for a request that is refused at
   // once; else the call is done some time later.
   virtual bool submit(const std::shared_ptr<Call>& call) = 0;

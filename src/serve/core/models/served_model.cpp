@@ -43,7 +43,7 @@ ModelSettings completed(ModelSettings settings, const Model& model) {
 }  // namespace
 
 ServedModel::ServedModel(Arbiter& arbiter, const Model& model, const std::string& version, ModelSettings settings,
-                         Labels labels, Timeline* timeline)
+                         Labels labels, RunTimeline* timeline)
     : info_{settings.config.name(), version, {}, completed(std::move(settings), model), {}, {}},
       labels_(std::move(labels)),
       batched_(info_.settings.config.max_batch_size() > 0),

@@ -31,10 +31,10 @@ class ServedModel final : public Servable {
   // invalid_argument for settings that contradict the model.
   // Its runs go into the timeline, where there is one.
   ServedModel(Arbiter& arbiter, const Model& model, const std::string& version, ModelSettings settings, Labels labels,
-              Timeline* timeline = nullptr);
+              RunTimeline* timeline = nullptr);
   ~ServedModel() override;
 
-  const ModelInfo& info() const override { return info_; }
+  const ServableInfo& info() const override { return info_; }
   bool submit(const std::shared_ptr<Call>& call) override;
   StatisticsSnapshot statistics() const override;
   Statistics& recorder() override { return statistics_; }
@@ -63,14 +63,14 @@ class ServedModel final : public Servable {
   void refuse(const QueuedCall& queued, const Failure& failure);
   bool is_trial(const Call& call, std::int64_t now_ns) const;
 
-  ModelInfo info_;
+  ServableInfo info_;
   Labels labels_;
   bool batched_ = false;
   const std::map<std::string, TensorReshape> input_reshapes_, output_reshapes_;
   Session session_;
   Job job_;
   Statistics statistics_;
-  Timeline* timeline_;
+  RunTimeline* timeline_;
   const std::size_t timeline_number_;
   const BatchingRule rule_;
   const std::int64_t most_rows_;  // of a batch

@@ -97,7 +97,7 @@ Tensor tensor_of(const Sample& sample, const Sample::Input& input, const TensorI
   return tensor;
 }
 
-InferenceRequest request_of(const Sample& sample, const ModelInfo& info, const std::filesystem::path& folder) {
+InferenceRequest request_of(const Sample& sample, const ServableInfo& info, const std::filesystem::path& folder) {
   InferenceRequest request;
   request.model = info.name;
   if (info.settings.config.has_sequence_batching()) request.sequence = {{0, "warm-up"}, true, true};
@@ -131,7 +131,7 @@ void answer(Servable& model, const InferenceRequest& request) {
 }  // namespace
 
 void run_warm_up(Servable& model, const std::filesystem::path& folder) {
-  const ModelInfo& info = model.info();
+  const ServableInfo& info = model.info();
   for (const Sample& sample : info.settings.config.model_warmup()) {
     const std::int64_t start_ns = Clock::steady().now_ns();
     try {

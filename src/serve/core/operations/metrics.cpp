@@ -174,7 +174,7 @@ std::string metrics_text(const Repository& repository, const ServerCounters& cou
   std::vector<Measured> models;
   const auto shares = repository.all_shares();
   for (std::shared_ptr<Servable>& servable : repository.all()) {
-    const ModelInfo& info = servable->info();
+    const ServableInfo& info = servable->info();
     std::string labels = fmt::format("model=\"{}\",version=\"{}\"", label(info.name), label(info.version));
     StatisticsSnapshot statistics = servable->statistics();
     std::optional<double> share;

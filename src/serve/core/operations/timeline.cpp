@@ -8,7 +8,7 @@
 namespace tessera::serve {
 
 // Models that are exchanged keep their place.
-std::size_t Timeline::number_of(const std::string& model) {
+std::size_t RunTimeline::number_of(const std::string& model) {
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find(models_, model, &Model::name);
   if (found != models_.end()) return static_cast<std::size_t>(found - models_.begin());
@@ -16,7 +16,7 @@ std::size_t Timeline::number_of(const std::string& model) {
   return models_.size() - 1;
 }
 
-int Timeline::begin(std::size_t model) {
+int RunTimeline::begin(std::size_t model) {
   const std::lock_guard lock(mutex_);
   std::vector<bool>& used = models_[model].used;
   const auto free = std::ranges::find(used, false);
@@ -26,7 +26,7 @@ int Timeline::begin(std::size_t model) {
   return static_cast<int>(lane);
 }
 
-void Timeline::end(std::size_t model, int lane, std::int64_t start_ns, std::int64_t end_ns, std::int64_t rows) {
+void RunTimeline::end(std::size_t model, int lane, std::int64_t start_ns, std::int64_t end_ns, std::int64_t rows) {
   const std::lock_guard lock(mutex_);
   models_[model].used[static_cast<std::size_t>(lane)] = false;
   const Run run{model, lane, start_ns, end_ns, rows};
@@ -34,7 +34,7 @@ void Timeline::end(std::size_t model, int lane, std::int64_t start_ns, std::int6
   else runs_[next_++ % kKept] = run;
 }
 
-TimelineRun::TimelineRun(Timeline& timeline, std::size_t model, std::int64_t rows)
+TimelineRun::TimelineRun(RunTimeline& timeline, std::size_t model, std::int64_t rows)
     : timeline_(timeline),
       model_(model),
       rows_(rows),
@@ -45,7 +45,7 @@ TimelineRun::~TimelineRun() {
   timeline_.end(model_, lane_, start_ns_, Clock::steady().now_ns(), rows_);
 }
 
-std::vector<TimelineLane> Timeline::since(std::int64_t since_ns, std::int64_t resolution_ns) const {
+std::vector<TimelineLane> RunTimeline::since(std::int64_t since_ns, std::int64_t resolution_ns) const {
   std::vector<Run> runs;
   std::vector<std::string> names;
   {

@@ -23,7 +23,7 @@ struct TimelineLane {
 };
 
 // Thread-safe. Holds a bounded number of runs: the latest.
-class Timeline {
+class RunTimeline {
  public:
   // The number of a model of that name, which stays.
   std::size_t number_of(const std::string& model);
@@ -56,13 +56,13 @@ class Timeline {
 // A run in the timeline, from the construction to the end of this.
 class TimelineRun {
  public:
-  TimelineRun(Timeline& timeline, std::size_t model, std::int64_t rows);
+  TimelineRun(RunTimeline& timeline, std::size_t model, std::int64_t rows);
   ~TimelineRun();
   TimelineRun(const TimelineRun&) = delete;
   TimelineRun& operator=(const TimelineRun&) = delete;
 
  private:
-  Timeline& timeline_;
+  RunTimeline& timeline_;
   const std::size_t model_;
   const std::int64_t rows_, start_ns_;
   const int lane_;

@@ -19,7 +19,7 @@ std::vector<std::string> characters_of(StepSource& source) {
   return parse_labels(found->second);
 }
 
-class CtcStep final : public Step {
+class CtcStep final : public PipelineStep {
  public:
   explicit CtcStep(StepSource source)
       : output_(output_of(source, "output", DType::f32).name), characters_(characters_of(source)) {
@@ -83,7 +83,7 @@ class CtcStep final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> make_ctc_step(StepSource source) {
+std::unique_ptr<PipelineStep> make_ctc_step(StepSource source) {
   return std::make_unique<CtcStep>(std::move(source));
 }
 

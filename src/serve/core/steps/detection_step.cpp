@@ -34,7 +34,7 @@ Model make_suppression(StepSettings& settings) {
   return net.build();
 }
 
-class DetectionStep final : public Step {
+class DetectionStep final : public PipelineStep {
  public:
   DetectionStep(StepSource source, StepSettings before)
       : layout_(layout_of(source)),
@@ -188,7 +188,7 @@ class DetectionStep final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> make_detection_step(StepSource source, StepSettings before) {
+std::unique_ptr<PipelineStep> make_detection_step(StepSource source, StepSettings before) {
   return std::make_unique<DetectionStep>(std::move(source), std::move(before));
 }
 

@@ -33,7 +33,7 @@ class Mask {
   Tensor mask_;
 };
 
-class EmbeddingStep final : public Step {
+class EmbeddingStep final : public PipelineStep {
  public:
   explicit EmbeddingStep(StepSource source)
       : output_(output_of(source, "output", DType::f32)),
@@ -90,7 +90,7 @@ class EmbeddingStep final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> make_embedding_step(StepSource source) {
+std::unique_ptr<PipelineStep> make_embedding_step(StepSource source) {
   return std::make_unique<EmbeddingStep>(std::move(source));
 }
 

@@ -8,7 +8,7 @@
 namespace tessera::serve {
 namespace {
 
-class LabelsStep final : public Step {
+class LabelsStep final : public PipelineStep {
  public:
   explicit LabelsStep(StepSource source)
       : output_(output_of(source, "output", DType::f32).name),
@@ -70,7 +70,7 @@ class LabelsStep final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> make_labels_step(StepSource source) {
+std::unique_ptr<PipelineStep> make_labels_step(StepSource source) {
   return std::make_unique<LabelsStep>(std::move(source));
 }
 

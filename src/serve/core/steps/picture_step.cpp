@@ -29,7 +29,7 @@ NetworkInput network_input(const Model& model) {
   fail(ErrorKind::invalid_argument, "the model has no input of four dimensions of f32 for pictures");
 }
 
-class PictureStep final : public Step {
+class PictureStep final : public PipelineStep {
  public:
   PictureStep(std::string output, PictureOptions options, const ImageMemory& images)
       : output_(std::move(output)), options_(std::move(options)), images_(images) {}
@@ -98,15 +98,15 @@ PictureOptions picture_options(StepSettings& settings, const PictureOptions& usu
   return options;
 }
 
-std::unique_ptr<Step> make_picture_step(StepSource source) {
+std::unique_ptr<PipelineStep> make_picture_step(StepSource source) {
   NetworkInput input = network_input(source.model);
   PictureOptions options = picture_options(source.settings, input.usual);
   source.settings.check_all_read();
   return std::make_unique<PictureStep>(std::move(input.name), std::move(options), source.images);
 }
 
-std::unique_ptr<Step> make_picture_step(const std::string& output, const PictureOptions& options,
-                                        const ImageMemory& images) {
+std::unique_ptr<PipelineStep> make_picture_step(const std::string& output, const PictureOptions& options,
+                                                const ImageMemory& images) {
   return std::make_unique<PictureStep>(output, options, images);
 }
 

@@ -10,7 +10,7 @@ namespace tessera::serve {
 PictureOptions picture_options(StepSettings& settings, const PictureOptions& usual);
 
 // A step that makes `output`, and the size of the image as kPictureSize.
-std::unique_ptr<Step> make_picture_step(const std::string& output, const PictureOptions& options,
-                                        const ImageMemory& images);
+std::unique_ptr<PipelineStep> make_picture_step(const std::string& output, const PictureOptions& options,
+                                                const ImageMemory& images);
 
 }  // namespace tessera::serve

@@ -84,12 +84,12 @@ void require_rank(const Tensor& tensor, const std::string& name, std::int64_t ra
                                                 name, to_string(tensor.shape()), rank));
 }
 
-std::unique_ptr<Step> make_step_before(StepSource source) {
+std::unique_ptr<PipelineStep> make_step_before(StepSource source) {
   const std::string kind = source.settings.choice("kind", {"text", "picture"});
   return kind == "text" ? make_text_step(std::move(source)) : make_picture_step(std::move(source));
 }
 
-std::unique_ptr<Step> make_step_after(StepSource source, const StepSettings& before) {
+std::unique_ptr<PipelineStep> make_step_after(StepSource source, const StepSettings& before) {
   const std::string kind = source.settings.choice("kind", {"labels", "embedding", "ctc", "detection"});
   if (kind == "labels") return make_labels_step(std::move(source));
   if (kind == "embedding") return make_embedding_step(std::move(source));

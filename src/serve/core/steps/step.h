@@ -47,9 +47,9 @@ struct StepSource {
 };
 
 // Thread-safe.
-class Step {
+class PipelineStep {
  public:
-  virtual ~Step() = default;
+  virtual ~PipelineStep() = default;
   // Shapes have -1 where any size goes.
   virtual std::vector<TensorInfo> inputs() const = 0;
   virtual std::vector<TensorInfo> outputs() const = 0;
@@ -61,31 +61,31 @@ class Step {
 
 // Texts to the numbers of their tokens: `text` BYTES [n] to what text::text_inputs fills. Settings: tokenizer
 // ("tokenizer.json"), max_length.
-std::unique_ptr<Step> make_text_step(StepSource source);
+std::unique_ptr<PipelineStep> make_text_step(StepSource source);
 // A picture file to a network's input: `image` UINT8 [bytes]. Settings: those of PictureOptions. The size of the
 // picture goes along as kPictureSize, I64 [height, width].
-std::unique_ptr<Step> make_picture_step(StepSource source);
+std::unique_ptr<PipelineStep> make_picture_step(StepSource source);
 inline constexpr const char* kPictureSize = "tessera.picture_size";
 
 // The largest elements of each row with their names: `label` BYTES and `score` FP32 [n, top]. Settings: labels (a file
 // with a name a line), top (5), softmax (false), output (the network's first).
-std::unique_ptr<Step> make_labels_step(StepSource source);
+std::unique_ptr<PipelineStep> make_labels_step(StepSource source);
 // One vector for each text: `embedding` FP32 [n, width], of the network's output [n, tokens, width]. Settings: pooling
 // ("mean" over the tokens of the text, "first"), normalise (true: to length 1), output.
-std::unique_ptr<Step> make_embedding_step(StepSource source);
+std::unique_ptr<PipelineStep> make_embedding_step(StepSource source);
 // Greedy decoding of connectionist temporal classification (Graves et al., 2006): scores [n, positions, classes] to
 // `text` BYTES and `confidence` FP32 [n], the mean score of the characters. Class 0 is the blank, the last one a space
 // where there is one class more than characters. Settings: characters (a file with one a line; without it the model's
 // property "character"), output.
-std::unique_ptr<Step> make_ctc_step(StepSource source);
+std::unique_ptr<PipelineStep> make_ctc_step(StepSource source);
 // Boxes of objects without those that overlap a better one of their class (non-maximum suppression): `box` FP32 [k, 4]
 // as left, top, right, bottom in pixels of the picture, `label` BYTES and `score` FP32 [k], the best first. `before` is
 // the table [before], whose picture the boxes are scaled to. docs/serving.md lists the settings.
-std::unique_ptr<Step> make_detection_step(StepSource source, StepSettings before);
+std::unique_ptr<PipelineStep> make_detection_step(StepSource source, StepSettings before);
 
 // The step that the setting `kind` names. Throws Error(invalid_argument) for unknown kinds and settings.
-std::unique_ptr<Step> make_step_before(StepSource source);
-std::unique_ptr<Step> make_step_after(StepSource source, const StepSettings& before);
+std::unique_ptr<PipelineStep> make_step_before(StepSource source);
+std::unique_ptr<PipelineStep> make_step_after(StepSource source, const StepSettings& before);
 
 // For makers of steps: the output that the setting `key` names, the model's first without it. Throws
 // Error(invalid_argument) for one that the model has not, or that is not of `dtype`.

@@ -9,7 +9,7 @@ namespace {
 constexpr std::int64_t kMostTokenizerBytes = 64 << 20;
 constexpr std::int64_t kMostTokens = 1 << 20;
 
-class TextStep final : public Step {
+class TextStep final : public PipelineStep {
  public:
   explicit TextStep(StepSource source)
       : model_(source.model),
@@ -55,7 +55,7 @@ class TextStep final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> make_text_step(StepSource source) {
+std::unique_ptr<PipelineStep> make_text_step(StepSource source) {
   return std::make_unique<TextStep>(std::move(source));
 }
 
