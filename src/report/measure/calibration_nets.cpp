@@ -12,7 +12,7 @@
 namespace tessera::report {
 namespace {
 
-using models::Activation;
+using models::BlockActivation;
 using models::LayerBuilder;
 using models::ValueId;
 
@@ -28,18 +28,18 @@ void convolutions(LayerBuilder& layers, std::int64_t size, std::int64_t low, std
     const ValueId entry = x;
     x = models::conv_norm(layers, "same", x, channels, channels, {.kernel = 3, .axes = axes});
     x = models::conv_norm(layers, "narrow", x, channels, std::max<std::int64_t>(channels / 4, 8),
-                          {.kernel = 1, .activation = Activation::relu6, .axes = axes});
+                          {.kernel = 1, .activation = BlockActivation::relu6, .axes = axes});
     x = layers.add(models::conv_norm(layers, "back", x, std::max<std::int64_t>(channels / 4, 8), channels,
-                                     {.kernel = 1, .activation = Activation::none, .axes = axes}),
+                                     {.kernel = 1, .activation = BlockActivation::none, .axes = axes}),
                    entry);
     if (axes == 2) {
       const ValueId wide_x = models::conv_norm(layers, "expand", x, channels, 3 * channels,
-                                               {.kernel = 1, .activation = Activation::relu6});
+                                               {.kernel = 1, .activation = BlockActivation::relu6});
       const ValueId filtered =
           models::conv_norm(layers, "each", wide_x, 3 * channels, 3 * channels,
-                            {.kernel = 3, .groups = 3 * channels, .activation = Activation::relu6});
+                            {.kernel = 3, .groups = 3 * channels, .activation = BlockActivation::relu6});
       x = layers.add(models::conv_norm(layers, "project", filtered, 3 * channels, channels,
-                                       {.kernel = 1, .activation = Activation::none}),
+                                       {.kernel = 1, .activation = BlockActivation::none}),
                      x);
     }
     if (wide)
@@ -70,7 +70,7 @@ void resolutions(LayerBuilder& layers, std::size_t axes) {
                           {.kernel = 3, .stride = pool ? 1 : 2, .axes = axes});
     if (axes == 2)
       x = models::conv_norm(layers, "each", x, 2 * channels, 2 * channels,
-                            {.kernel = 5, .stride = 1, .groups = 2 * channels, .activation = Activation::hard_swish});
+                            {.kernel = 5, .stride = 1, .groups = 2 * channels, .activation = BlockActivation::hard_swish});
     channels *= 2;
   }
   for (int level = 2; level >= 0; --level) {
@@ -96,13 +96,13 @@ void maps(LayerBuilder& layers, std::int64_t size, std::int64_t channels, std::s
   ir::Dims dims{1, channels};
   dims.insert(dims.end(), axes, ir::Dim(size));
   const ValueId input = layers.input("x", DType::f32, dims);
-  const auto pointwise = [&](const char* name, ValueId x, std::int64_t from, std::int64_t to, Activation activation) {
+  const auto pointwise = [&](const char* name, ValueId x, std::int64_t from, std::int64_t to, BlockActivation activation) {
     return models::conv_norm(layers, name, x, from, to, {.kernel = 1, .activation = activation, .axes = axes});
   };
-  const ValueId left = pointwise("left", input, channels, channels, Activation::relu),
-                right = pointwise("right", input, channels, channels, Activation::silu);
+  const ValueId left = pointwise("left", input, channels, channels, BlockActivation::relu),
+                right = pointwise("right", input, channels, channels, BlockActivation::silu);
   const ValueId both = layers.concat({left, right}, 1);
-  layers.output("few", pointwise("few", both, 2 * channels, 3, Activation::none));
+  layers.output("few", pointwise("few", both, 2 * channels, 3, BlockActivation::none));
   const ValueId filtered =
       models::conv_norm(layers, "filtered", both, 2 * channels, channels, {.kernel = 3, .axes = axes});
   const ValueId halved = layers.max_pool(both, std::vector<std::int64_t>(axes, 2), 2),
@@ -110,10 +110,10 @@ void maps(LayerBuilder& layers, std::int64_t size, std::int64_t channels, std::s
   ValueId pooled = models::global_average(layers, halved);
   if (axes == 2) {
     const ValueId gated = models::squeeze_excite(layers, halved, 2 * channels, 8 * ((channels + 15) / 16),
-                                                 Activation::relu, Activation::hard_sigmoid);
+                                                 BlockActivation::relu, BlockActivation::hard_sigmoid);
     pooled = models::global_average(
         layers, models::conv_norm(layers, "each", gated, 2 * channels, 2 * channels,
-                                  {.kernel = 3, .stride = 2, .groups = 2 * channels, .activation = Activation::relu6}));
+                                  {.kernel = 3, .stride = 2, .groups = 2 * channels, .activation = BlockActivation::relu6}));
   }
   layers.output("scores", layers.gemm("scores", pooled, 2 * channels, 600));
   layers.output("means", models::global_average(layers, overlapping));

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kLarge = 2048;
 
 // A dimension of an input that the model leaves open; others of its name have the same size.
-struct OpenDim {
+struct NamedDim {
   std::size_t input;
   std::size_t axis;
   std::int64_t size;
@@ -49,7 +49,7 @@ class LeastSizes {
 
   std::string describe() const {
     std::vector<std::int64_t> sizes;
-    for (const OpenDim& dim : open_) sizes.push_back(std::max(dim.size, kLarge));
+    for (const NamedDim& dim : open_) sizes.push_back(std::max(dim.size, kLarge));
     if (open_.empty() || !fits(sizes)) return "";
     std::string words;
     for (std::size_t i = 0; i < open_.size(); ++i) {
@@ -96,7 +96,7 @@ class LeastSizes {
 
   const ir::Graph& graph_;
   std::vector<ir::ValueType> types_;
-  std::vector<OpenDim> open_;
+  std::vector<NamedDim> open_;
 };
 
 }  // namespace
