@@ -13,7 +13,7 @@
 
 namespace tessera::lease {
 
-// What came of trying to connect to a daemon.
+// The result of trying to connect to a daemon.
 struct DaemonConnection {
   enum class Failure : std::uint8_t { none, no_daemon, no_permission, not_trusted };
   Socket socket;  // open where there was no failure
@@ -28,7 +28,7 @@ DaemonConnection connect_to_daemon(const std::string& path, std::span<const uid_
 // The users of a list of names and numbers with commas between. Throws Error(invalid_argument) for a name that nobody
 // has; `where` says whose list it is.
 std::vector<uid_t> parse_users(const std::string& list, const std::string& where);
-// Of TESSERA_SHARE_TRUST. Throws Error(invalid_argument).
+// The users that TESSERA_SHARE_TRUST lists. Throws Error(invalid_argument).
 std::vector<uid_t> trusted_by_environment();
 
 }  // namespace tessera::lease

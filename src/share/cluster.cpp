@@ -210,7 +210,7 @@ class ClusterSimulation {
     most_waiting_ = std::max(most_waiting_, static_cast<std::int64_t>(waiting_.size()));
   }
 
-  // What has been served until now, also of jobs that are being served.
+  // Counts the service until now, also that of jobs that are being served.
   void note_last_arrival() {
     last_arrival_s_ = now_s_;
     served_while_arriving_s_ = served_s_;

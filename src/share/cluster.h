@@ -41,8 +41,8 @@ struct ClusterOutcome {
   double hours = 0, arrival_hours = 0;  // from the first arrival to the last end, and to the last arrival
   double mean_wait_s = 0, p50_wait_s = 0, p99_wait_s = 0;
   double waiting_share = 0;  // of jobs that did not begin at once
-  // Of all slices, the part in use from the first arrival to the last one, and to the last end. The latter says little
-  // of the cluster: the longest of the last jobs may have it to itself for long.
+  // The part of all slices that is in use from the first arrival to the last one, and to the last end. The latter says
+  // little of the cluster: the longest of the last jobs may have it to itself for long.
   double use = 0, use_to_the_end = 0;
   double mean_slowdown = 1;  // time in service over time alone
   // The work that jobs bring over the work that all slices can do, as the options say, with the slowdown that was seen.

@@ -122,6 +122,13 @@ class ControlModes(WithRepository):
             shutil.copytree(self.folder / "lenet", self.folder / "another")
             wait_until(lambda: self.states(running).get("another") == "READY")
 
+    def test_the_index_tells_what_is_served_while_the_repository_is_away(self):
+        with Server(self.folder) as running:
+            self.folder.rename(self.holder / "away")
+            self.assertEqual(self.states(running), {"lenet": "READY", "picture": "READY", "reader": "READY"})
+            self.assertEqual(running.ask("POST", "/v2/models/lenet/infer", lenet_request())[0], 200)
+            (self.holder / "away").rename(self.folder)
+
     def test_contradictions_are_told(self):
         for arguments, message in ((("--load-model", "lenet"), "mode explicit"),
                                    (("--model-control-mode", "explicit", "--poll", "1"), "takes no changes on disk"),

@@ -27,8 +27,8 @@ std::string shares_json(const std::map<std::int64_t, double>& shares);
 std::map<std::int64_t, double> parse_shares(std::string_view body);
 Region parse_region(const std::string& name, std::string_view body);
 bool parse_ready_only(std::string_view body);
-// Of a request to load or unload a model: {"parameters": {"config": "…"}}, {"parameters": {"unload_dependents": true}}.
-// Throws Failure(unsupported) for files of a model.
+// Reads the body of a request to load or unload: {"parameters": {"config": "…"}}, {"parameters": {"unload_dependents":
+// true}}. Throws Failure(unsupported) for files of a model.
 RepositoryParameters parse_repository_parameters(std::string_view body, bool load);
 // Triton's settings of traces and logs: what is asked for is refused if it is not so already.
 std::string trace_settings_json();

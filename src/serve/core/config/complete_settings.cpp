@@ -1,4 +1,4 @@
-// What a model's file adds to its configuration, and where the two contradict each other.
+// Completes a model's configuration by what its file says, and finds contradictions between the two.
 #include <algorithm>
 #include <array>
 

@@ -1,4 +1,4 @@
-// What this server does with each field of Triton's model configuration.
+// The use that this server makes of each field of Triton's model configuration.
 #pragma once
 
 #include <google/protobuf/text_format.h>

@@ -34,7 +34,7 @@ struct ModelSettings {
   // Parts of the requests that versions get which are not named by the request; none: the highest gets all.
   std::map<std::int64_t, double> shares;
 
-  // What the file says and this server does not heed, with the reason; for the log.
+  // Fields of the file that this server does not heed, with the reason; for the log.
   struct Ignored {
     std::string field, why;
   };
@@ -55,7 +55,7 @@ struct ModelSettings {
 ModelSettings read_model_settings(const std::filesystem::path& folder, const std::string& name);
 // The same from text; `where` names it in errors.
 ModelSettings parse_pbtxt(const std::string& text, const std::string& where);
-// The same from the JSON form of Triton's configuration.
+// Reads the same settings from the JSON form of Triton's configuration.
 ModelSettings parse_config_json(const std::string& text, const std::string& where);
 ModelSettings parse_model_toml(const std::string& text, const std::string& where);
 

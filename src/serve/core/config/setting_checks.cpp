@@ -34,7 +34,7 @@ void check_sequences(const ModelSettings& settings, const std::string& where) {
 // A model of another backend would be told that a file is missing.
 void check_backend(const inference::ModelConfig& config, const std::string& where) {
   constexpr const char* kOurs =
-      "this server has models of ONNX and .tsr files (backend \"onnxruntime\", which may be left out), pictures "
+      "this server has models of ONNX and .tsr files (backend \"onnxruntime\", which may be left out), images "
       "(backend \"tessera_picture\") and ensembles (platform \"ensemble\")";
   require(std::ranges::find(kBackends, config.backend()) != kBackends.end(), ErrorKind::unsupported,
           "{} asks for the backend '{}': {}", where, base::shown(config.backend()), kOurs);
@@ -42,7 +42,7 @@ void check_backend(const inference::ModelConfig& config, const std::string& wher
           "{} asks for the platform '{}': {}", where, base::shown(config.platform()), kOurs);
 }
 
-// Of what is put together from several parts.
+// Checks ensembles, and models with steps before or after the network.
 void check_parts(const ModelSettings& settings, const std::string& where) {
   const inference::ModelConfig& config = settings.config;
   const auto reshapes = [](const auto& tensor) { return tensor.has_reshape(); };

@@ -1,4 +1,4 @@
-// What a model's settings must fulfil, whichever file they come from.
+// Checks of a model's settings, whichever file they come from.
 #pragma once
 
 #include <string>

@@ -86,7 +86,7 @@ std::vector<std::string> Repository::names_to_load() const {
   return names;
 }
 
-// Of the models on disk, those that a change of their files concerns.
+// The models on disk that are loaded anew when their files change.
 std::vector<std::string> Repository::names_to_refresh() const {
   std::vector<std::string> names = names_on_disk();
   if (control_.mode != ModelControl::by_request) return names;

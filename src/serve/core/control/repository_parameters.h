@@ -1,4 +1,4 @@
-// What a request to load or unload a model may bring, by either protocol.
+// The parameters of a request to load or unload a model, by either protocol.
 #pragma once
 
 #include <optional>

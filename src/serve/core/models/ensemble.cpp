@@ -31,7 +31,7 @@ bool is_of_shape(const Tensor& tensor, const Shape& shape) {
                             [](std::int64_t size, std::int64_t wanted) { return wanted < 0 || size == wanted; });
 }
 
-// What a step says of the request's tensors is about its own, whose names the client may not know.
+// A step's message is about its own tensors, whose names the client may not know: the model's name goes before it.
 Failure in_step(const Failure& failure, const std::string& model) {
   if (failure.reason() != Reason::bad_request) return failure;
   return {failure.reason(), fmt::format("step '{}': {}", model, failure.what()), failure.retry_after_s()};

@@ -205,7 +205,7 @@ void Repository::load_alone(const std::string& name, const std::optional<std::st
   }
 }
 
-// What was asked for and is not loaded, or not loaded anew.
+// Records why a model that was asked for is not loaded, or not loaded anew.
 void Repository::note_failure(const std::string& name, const std::string& reason, const std::string& signature) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[name];
@@ -325,7 +325,12 @@ std::vector<std::shared_ptr<Servable>> Repository::all() const {
 
 std::vector<ModelState> Repository::index() const {
   std::vector<ModelState> states;
-  const std::vector<std::string> names = names_on_disk();
+  std::vector<std::string> names;
+  try {
+    names = names_on_disk();
+  } catch (const fs::filesystem_error&) {
+    // The folder is away for a moment; what is loaded is served on.
+  }
   const std::lock_guard lock(mutex_);
   for (const auto& [name, entry] : entries_) {
     // The reason is that of what could not be loaded in its place.

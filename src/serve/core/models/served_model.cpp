@@ -84,7 +84,7 @@ std::int64_t ServedModel::predicted_alone_ns(const QueuedCall& queued) const {
   return known_ns > 0 ? known_ns : times_.predicted_ns(queued.rows);
 }
 
-// What the model gets of an input of the right shape.
+// Returns an input of the right shape as the model takes it.
 Tensor ServedModel::for_model(const std::string& input, const Tensor& tensor) const {
   const auto reshape = input_reshapes_.find(input);
   return reshape == input_reshapes_.end() ? tensor : reshape->second.apply(tensor, batched_);

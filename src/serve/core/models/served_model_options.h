@@ -20,8 +20,8 @@ using Inputs = google::protobuf::RepeatedPtrField<inference::ModelInput>;
 using Outputs = google::protobuf::RepeatedPtrField<inference::ModelOutput>;
 std::vector<TensorInfo> infos(const std::vector<ValueDescription>& values, const Inputs& inputs, bool batched);
 std::vector<TensorInfo> infos(const std::vector<ValueDescription>& values, const Outputs& outputs, bool batched);
-// Of the tensors that the configuration reshapes, by their names: from what a client sends to what the model takes, and
-// from what the model makes to what a client gets.
+// Reshapes of the tensors that the configuration reshapes, by their names: from what a client sends to what the model
+// takes, and from what the model makes to what a client gets.
 std::map<std::string, TensorReshape> reshapes(const Inputs& inputs);
 std::map<std::string, TensorReshape> reshapes(const Outputs& outputs);
 

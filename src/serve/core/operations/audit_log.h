@@ -108,7 +108,7 @@ struct AuditVerdict {
   std::int64_t head_line = 0;             // the line that has the hash AuditProof::head; 0: none
 };
 
-// What is known from elsewhere of a log.
+// Knowledge about a log from elsewhere, against which it is verified.
 struct AuditProof {
   std::string key;   // of its hashes, "" for hashes without one
   std::string head;  // a hash that was noted when it was the last one
