@@ -33,7 +33,7 @@ struct FoldingBudget {
 
 class PassMemory;
 
-// What the decisions of passes about one graph rested on, beside how its sizes compare with each other and with the
+// The facts that the decisions of passes about one graph rested on, beside how its sizes compare with each other and with the
 // numbers in the model.
 struct SizeNotes {
   bool weighed = false;               // costs or amounts: the decisions hold for these sizes alone

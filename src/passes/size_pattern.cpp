@@ -104,7 +104,7 @@ class SizePattern {
   }
 
  private:
-  // What was folded leaves values behind that nothing reads.
+  // Finds the values that are read: folded nodes leave behind others that nothing reads.
   void find_used() {
     used_.assign(graph_.value_count(), false);
     const auto use = [&](ir::ValueId id) {

@@ -10,7 +10,7 @@
 namespace tessera::passes {
 namespace {
 
-// Of the folding budget, what leaves no doubt that nothing meets its end.
+// The part of the folding budget that folding here may use: so little that the budget cannot run out in the passes.
 constexpr std::int64_t kPart = 4;
 
 }  // namespace

@@ -17,7 +17,8 @@ void fold_in_place(ir::Graph& graph, const PassContext& context);
 // Whether the pass would try to fold the node, by its operands alone.
 bool has_constant_operands(const ir::Graph& graph, const ir::Node& node);
 
-// What the pass makes of a node that it folds, one an entry of node.outputs, taken from `left`; empty where it cannot.
+// The values that the pass folds a node to, one for each entry of node.outputs, taken from the budget `left`; empty if
+// it cannot.
 std::vector<Value> folded_results(const ir::Graph& graph, const ir::Node& node, const PassContext& context,
                                   FoldingBudget& left);
 
