@@ -29,7 +29,7 @@ std::string reason() {
   return std::generic_category().message(errno);
 }
 
-// What the system has against opening a file, as an error.
+// Throws the reason in errno for which the system did not open a file.
 [[noreturn]] void refuse(const std::string& path) {
   require(errno != ENOENT && errno != ENOTDIR, ErrorKind::not_found, "file '{}' does not exist", path);
   require(errno != ELOOP, ErrorKind::io, "'{}' is a symbolic link that is not followed", path);

@@ -9,7 +9,7 @@
 
 namespace tessera::io {
 
-// What ml_dtypes calls the type ("bfloat16"); empty for types that NumPy has itself.
+// The name of the type in ml_dtypes ("bfloat16"); empty for types that NumPy has itself.
 std::string_view ml_dtypes_name(DType type);
 inline bool is_raw_type(DType type) {
   return !ml_dtypes_name(type).empty();

@@ -31,7 +31,7 @@ struct NpzLimits {
 using RawTypes = std::function<DType(const std::string& name)>;
 std::map<std::string, Tensor> read_npz(const std::filesystem::path& path, const NpzLimits& limits = {},
                                        const RawTypes& raw_type = {});
-// The same from memory.
+// Reads an archive from memory.
 std::map<std::string, Tensor> read_npz_bytes(std::span<const std::byte> bytes, const NpzLimits& limits = {},
                                              const RawTypes& raw_type = {});
 

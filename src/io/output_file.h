@@ -69,7 +69,7 @@ class OutputFile {
 
 // Writes a whole file. Throws as OutputFile does.
 void write_text(const std::filesystem::path& path, std::string_view text);
-// The same in a folder that is made if need be: for the user's cache.
+// Writes like write_text, and makes the file's folder if need be: for the user's cache.
 void replace_text(const std::filesystem::path& path, std::string_view text);
 
 // Makes a folder and those that it lies in, where they do not exist. Throws Error(io).

@@ -1,4 +1,4 @@
-// What the jobs of one arbiter have in common.
+// The state that the jobs of one arbiter share.
 #pragma once
 
 #include <memory>

@@ -31,8 +31,8 @@ struct ClusterOptions {
   // SC 2021: most jobs are short, few long ones take most of the time).
   double heavy_tail = 0;
   int most_slices = 1;  // a job asks for 1 to so many, all equally likely
-  // Of a job: its slices' part of the device's bandwidth times a number between 0 and twice this. Jobs of a device slow
-  // each other where they ask together for more than all of it.
+  // A job asks for its slices' part of the device's bandwidth times a number between 0 and twice this. Jobs of a device
+  // slow each other where they ask together for more than all of it.
   double intensity = 0;
 };
 

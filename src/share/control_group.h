@@ -8,7 +8,7 @@
 
 namespace tessera::share {
 
-// What a control group is to give a process.
+// The limits of processor time that a control group sets for a process.
 struct GroupLimits {
   double weight = 1;       // against 1 of a process without a group of its own
   bool idle = false;       // processor time that nobody else wants, alone

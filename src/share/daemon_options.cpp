@@ -1,4 +1,4 @@
-// What a daemon is told by its configuration, and what it tells about its jobs.
+// Reads a daemon's configuration and writes the report on its jobs.
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>

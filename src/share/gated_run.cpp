@@ -5,7 +5,7 @@ namespace {
 
 // How long a run waits at most before it looks whether it was cancelled.
 constexpr std::int64_t kLookNs = 20'000'000;
-// Of the cost model for a step that does nothing.
+// The time that the cost model predicts for a step that does nothing.
 constexpr double kOverheadNs = 500;
 constexpr double kHistoryRate = 0.1;
 // One of so many runs of a kind is measured step by step while nobody disturbs the job.

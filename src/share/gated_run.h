@@ -9,7 +9,7 @@
 
 namespace tessera::share {
 
-// What the runs of a job with the same session and shapes were like.
+// Averages over the runs of a job with the same session and shapes.
 struct RunHistory {
   double device_ns = 0;  // an average of the latest ones
   Demand mean{0, 0, 0};
@@ -18,7 +18,7 @@ struct RunHistory {
   void add(double ns, const Demand& demand);
 };
 
-// What runs of a job spilled, with the arbiter's mutex held.
+// Counts of the spills by runs of a job. Guarded by the arbiter's mutex.
 struct SpillCount {
   std::int64_t spills = 0, written_bytes = 0;
 };

@@ -26,7 +26,7 @@ struct LeaseKeeper::Lessee {
   double mean_ns = 0;             // device time of its runs
   std::int64_t term_start_ns = 0;
   bool has_to_wake = false;  // it was granted its turn and has not been seen to take it
-  // What shows that it moves.
+  // Signs that the job makes progress.
   std::uint64_t progress = 0;
   std::int64_t step_ns = 0, moved_ns = 0, processor_ns = 0;
   bool lost = false;

@@ -20,7 +20,7 @@
 
 namespace tessera::share {
 
-// What is known of a job of another process.
+// The state of a job of another process.
 struct LeaseReport {
   JobOptions options;
   pid_t process = 0;
@@ -49,7 +49,7 @@ class LeaseKeeper {
   // A job's number on the board. Throws Error: invalid_argument for options that make no sense, over_budget where its
   // guarantee cannot be given, exhausted places.
   int add_job(const JobOptions& options, pid_t process, std::int64_t now_ns);
-  // What it held is free.
+  // Removes a job and frees what it held.
   void remove_job(int number, std::int64_t now_ns);
   void charge(int number, std::int64_t bytes, const std::string& what);
   void release(int number, std::int64_t bytes);

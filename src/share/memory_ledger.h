@@ -39,7 +39,7 @@ class MemoryLedger {
 
   // Throws Error(over_budget) where the guarantee cannot be given, since others have it or hold the memory.
   void add_job(int job, const JobOptions& options);
-  // What the job held is free.
+  // Removes a job and frees what it held.
   void remove_job(int job);
 
   // Firm memory, at once: where it is lent to others, they are asked for it and the sum exceeds the capacity until they
@@ -60,7 +60,7 @@ class MemoryLedger {
 
   std::int64_t used_bytes(int job) const;
   std::int64_t peak_bytes(int job) const;
-  // Of all jobs at once.
+  // The peak of the sum over all jobs.
   std::int64_t peak_bytes() const;
 
  private:

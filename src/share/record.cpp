@@ -55,7 +55,7 @@ class CacheSweep {
   std::atomic<unsigned> sum_{0};
 };
 
-// Microseconds of each step of the model's own graph, the bodies of its control flow included. What passes between
+// Microseconds of each step of the model's own graph, the bodies of its control flow included. The time between
 // steps is spread over them, so that they sum to the median time of a run without timings.
 class StepTimes {
  public:

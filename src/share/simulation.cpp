@@ -9,7 +9,7 @@
 namespace tessera::share {
 namespace {
 
-// What a policy is told of a step of this length.
+// The length that a policy is told for a step of this length.
 std::int64_t claimed(const SimulatedJob& job, std::int64_t ns) {
   return static_cast<std::int64_t>(static_cast<double>(ns) * job.claim);
 }
@@ -155,7 +155,7 @@ class Simulation {
     scheduler_.ask(live.run, now_ns_);
   }
 
-  // Of the step that begins now.
+  // The length of the step that begins now.
   std::int64_t length_ns(const LiveRun& live) {
     LiveJob& job = jobs_[static_cast<std::size_t>(live.job)];
     const SimulatedStep& step = trace_.jobs[static_cast<std::size_t>(live.job)].steps[live.step];

@@ -40,7 +40,7 @@ void check(bool good, int error) {
   require(good, ErrorKind::invalid_argument, "cannot read GIF: {}", text != nullptr ? text : "malformed or truncated");
 }
 
-// What stands before the first image. Returns the index of the colour that is transparent, or kNoColor.
+// Reads the extensions before the first image. Returns the index of the colour that is transparent, or kNoColor.
 int read_extensions(GifFileType& gif) {
   int transparent = kNoColor;
   GifRecordType record = UNDEFINED_RECORD_TYPE;

@@ -104,7 +104,7 @@ Tensor oriented(Tensor pixels, int orientation) {
   if (orientation == kUpright) return pixels;
   const std::int64_t height = pixels.shape()[0], width = pixels.shape()[1], channels = pixels.shape()[2];
   const bool is_transposed = orientation >= 5;
-  // Of the stored image, where the first pixel that is seen lies.
+  // The corner of the stored image that holds the first pixel of the upright one.
   const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
   const bool from_bottom = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
   Tensor result(DType::u8, {is_transposed ? width : height, is_transposed ? height : width, channels});

@@ -10,8 +10,8 @@ namespace tessera::io {
 //
 // `exif` is the structure of a TIFF file ("II" or "MM"), with or without "Exif\0\0" in front.
 int exif_orientation(Bytes exif);
-// Of a whole file: the first APP1 segment "Exif" before the image data of a JPEG, the chunk eXIf of a PNG, the chunk
-// EXIF of a WebP.
+// The orientation of a whole file, from the first APP1 segment "Exif" before the image data of a JPEG, the chunk eXIf
+// of a PNG, the chunk EXIF of a WebP.
 int jpeg_orientation(Bytes file);
 int png_orientation(Bytes file);
 int webp_orientation(Bytes file);

@@ -30,8 +30,8 @@ constexpr std::array<std::string_view, 6> kTypeAttributes{"to",        "dtype", 
 // Whose shape or integers depend on how halves are rounded within stay as they are.
 constexpr std::array<std::string_view, 3> kLeft{"Range", "OneHot", "QuantizeLinear"};
 
-// What copies elements does it with halves as well, unless they are wide already; so does the pooling of bf16 that
-// lower_precision makes.
+// Operators that copy elements do so in 16 bits as well, unless the elements are wide already; so does the pooling of
+// bf16 that lower_precision makes.
 bool stays_half(const ops::OpDef& op) {
   return op.has(ops::Trait::moves) || op.name == "tessera::ChannelsLastMaxPool";
 }
@@ -72,7 +72,7 @@ class Widener {
       unrounded_.insert(to);
     } else if (is_half(dtype(from)) && dtype(to) == DType::f32) {
       const auto [known, is_new] = wide_.try_emplace(from, to);
-      // What the model itself rounded is read as it was rounded.
+      // A value that the model itself rounded is read as it was rounded.
       if (!is_new && rounded_.contains(from)) put_operator(graph_, id, "Identity", {known->second});
     }
   }

@@ -1,4 +1,4 @@
-// What lower_quantised has left as it was written.
+// The operators on quantised data that lower_quantised did not lower to integers.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace tessera::passes {
 
 // Each operator that reads dequantised data as real numbers, with why: "node 'act' (Sigmoid): Sigmoid has no integer
-// form". Of a graph that lower_quantised has seen.
+// form". The graph must have passed lower_quantised.
 std::vector<std::string> unlowered_operators(const ir::Graph& graph);
 
 }  // namespace tessera::passes

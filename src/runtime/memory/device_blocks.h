@@ -12,7 +12,7 @@ namespace tessera::runtime {
 // any more. Where the device has no memory left, idle blocks are given back to it first.
 BlockPool& device_blocks(const backends::Device& device);
 
-// Of the pools of all devices, as BlockPool's functions of these names.
+// Apply BlockPool's functions of these names to the pools of all devices.
 void trim_device_blocks();
 std::int64_t end_period_of_device_blocks();
 std::int64_t idle_device_bytes();

@@ -8,7 +8,7 @@
 
 namespace tessera::runtime {
 
-// Of one Loop. Carried values count with what they hold beyond the initial ones, scan outputs with all.
+// The budget of one Loop. Carried values count with what they hold beyond the initial ones, scan outputs with all.
 class GrowthBudget {
  public:
   // `trips`: how many iterations there will be, or -1 where a condition may end them sooner.

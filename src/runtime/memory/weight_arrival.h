@@ -30,7 +30,7 @@ void for_each_weights(const plan::Plan& plan, const plan::Step& step,
 // such; what is only read in part comes last. For io::write_package.
 std::vector<io::FirstUse> first_uses(const plan::Plan& plan, const ir::Graph& graph);
 
-// Of one plan; immutable.
+// The arrival of the weights of one plan; immutable.
 class WeightArrival {
  public:
   // `source`: the graph of the package. What passes made other constants of was read, too, so the run's end waits for

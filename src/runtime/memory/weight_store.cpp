@@ -20,7 +20,7 @@ namespace {
 
 using Key = std::pair<const void*, std::string>;
 
-// What a packing keeps with it.
+// A packing with its weights and its charge, which live as long as it does.
 struct Holder {
   backends::PackedWeights packed;
   Tensor weights;

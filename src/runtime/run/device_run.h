@@ -17,7 +17,7 @@ namespace tessera::runtime {
 
 struct ProgramEnvironment;
 
-// What runs of one plan use again, one at a time. Belongs to a run state.
+// Objects that runs of one plan reuse, one run at a time. Belongs to a run state.
 struct DeviceRunState {
   std::unique_ptr<backends::Stream> stream;
   std::vector<std::unique_ptr<backends::Event>> events;  // by step, of copies that steps on the host wait for
@@ -49,7 +49,7 @@ class DeviceRun {
   DeviceRun(const DeviceRun&) = delete;
   DeviceRun& operator=(const DeviceRun&) = delete;
 
-  // What kernels of the device are given.
+  // The resources that kernels of the device are given.
   const backends::ExecutionResources& resources() const { return resources_; }
   bool is_on_device(const void* address) const { return device_.memory().contains(address); }
   // Enqueues a copy between any two of the spaces, as the addresses say.
@@ -74,7 +74,7 @@ class DeviceRun {
 
   // Waits for everything that is enqueued, without a core. Throws what failed on the stream.
   void synchronise();
-  // The same at the end of the steps; fills in their timings.
+  // Synchronises at the end of the steps, and fills in their timings.
   void finish();
 
  private:

@@ -68,7 +68,7 @@ std::vector<Value> evaluate_composite(const backends::Device& device, const ir::
   }
 }
 
-// What a kernel of the device computes for the node. Nobody asked for outputs from `asked` on.
+// Returns the outputs that a kernel of the device computes for the node. Nobody asked for outputs from `asked` on.
 std::vector<Value> run_kernel_for(const backends::Device& device, const ops::NodeView& view,
                                   std::span<const Value* const> operands, std::span<const ir::ValueType> types,
                                   std::size_t asked, const backends::ExecutionResources& resources,

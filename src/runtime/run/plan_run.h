@@ -17,7 +17,7 @@ namespace tessera::runtime {
 // Of a result or dynamic output whose size is known before its kernel runs: it is given storage then.
 bool has_size(const ir::ValueType& type);
 
-// What an alias shows of its source.
+// The part of its source that an alias shows.
 Tensor part_of(const Tensor& source, const plan::Slot& slot);
 
 class PlanRun {
@@ -64,7 +64,7 @@ class PlanRun {
   // A copy in memory that is charged to the session.
   Value copy_of(const Tensor& tensor) { return control_.resources.copy(tensor); }
 
-  // Of a plan with steps on a device.
+  // For a plan with steps on a device.
   void bring_inputs_to_host();
   bool is_read_on_host(std::int32_t index) const;
   bool is_copied(std::int32_t index) const;  // by a copy step

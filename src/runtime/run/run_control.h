@@ -1,4 +1,4 @@
-// What one run carries through all of its programs.
+// The state that one run carries through all of its programs.
 #pragma once
 
 #include <cstdint>

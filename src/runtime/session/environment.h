@@ -1,11 +1,11 @@
-// What a model's programs need, as its session's options say.
+// The environment of a model's programs, by its session's options.
 #pragma once
 
 #include "runtime/session/program.h"
 
 namespace tessera::runtime {
 
-// What layers multiply in: what the options say, or else what the package was made with, or f32. Throws Error:
+// The type that layers multiply in: what the options say, or else what the package was made with, or f32. Throws Error:
 // invalid_argument (another precision than that of a package of less than f32, or one that there is no option for),
 // unsupported (a package of an unknown precision).
 DType precision_for(const Model& model, const SessionOptions& options);

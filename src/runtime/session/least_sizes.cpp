@@ -84,7 +84,7 @@ class LeastSizes {
     return fits(sizes);
   }
 
-  // Of one dimension, while the others are large.
+  // The least size of one dimension, while the others are large.
   std::int64_t least_size(std::vector<std::int64_t> sizes, std::size_t which) const {
     std::int64_t low = -1, high = sizes[which];  // the least is in (low, high]
     while (high - low > 1) {

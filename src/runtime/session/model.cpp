@@ -28,7 +28,7 @@ ValueDescription describe(const ir::ValueInfo& info) {
   return description;
 }
 
-// What the readers have put into the graph's metadata, see io/onnx/reader.h.
+// Collects what the readers have put into the graph's metadata, see io/onnx/reader.h.
 ModelMetadata metadata_of(const ir::Graph& graph) {
   constexpr std::string_view kOpset = "opset:", kProperty = "property:";
   ModelMetadata metadata;

@@ -46,7 +46,7 @@ class UnpackedConstants {
   std::map<const void*, std::pair<MemoryCharge, Tensor>> computed_;  // by storage
 };
 
-// What a session's programs share.
+// The state that a session's programs share.
 struct ProgramEnvironment {
   const backends::Device* device = nullptr;
   const backends::Device* host = nullptr;                 // that runs what the device cannot: itself if it is a host
@@ -100,9 +100,9 @@ class Program {
   bool is_ready() const { return ready_; }
   // Whether a run's results depend on its seed.
   bool draws_random_numbers() const { return draws_random_numbers_; }
-  // One value an input; returns one an output. Inputs must agree with the graph's input types (the session checks).
-  // Outputs never share storage with inputs, variables or the program. Thread-safe; runs that update variables go one
-  // by one.
+  // Takes one value per input and returns one per output. Inputs must agree with the graph's input types (the session
+  // checks). Outputs never share storage with inputs, variables or the program. Thread-safe; runs that update variables
+  // go one by one.
   std::vector<Value> run(const std::vector<Value>& inputs, RunControl& control);
   // The plan for these inputs, made now if need be. A run gives its core up while it makes a plan or waits for one; a
   // caller without a run holds no core.

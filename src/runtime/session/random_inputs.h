@@ -1,4 +1,4 @@
-// Inputs made up for a model that is run without any.
+// Random inputs for a model that is run without any.
 #pragma once
 
 #include <cstdint>

@@ -117,7 +117,7 @@ struct Session::State {
     return run_options.seed ? *run_options.seed : seeds.next();
   }
 
-  // Of a run by another session in this one's place, which draws as a run of this one.
+  // Options for a run by another session in this one's place, which draws as a run of this one.
   RunOptions options_for(const Session& other, RunOptions run_options) {
     if (!run_options.seed && other.draws_random_numbers()) run_options.seed = seeds.next();
     return run_options;
@@ -201,7 +201,7 @@ struct Session::State {
     return values;
   }
 
-  // What computes the outputs of these indices, which ascend. Never null; keeps living while a run holds it.
+  // The program for the outputs of these indices, which ascend. Never null; keeps living while a run holds it.
   std::shared_ptr<Program> program_for(const std::vector<std::size_t>& outputs) {
     const std::shared_ptr<Program> whole(program.get(), [](Program*) {});
     // What a run updates does not depend on what it is asked for.

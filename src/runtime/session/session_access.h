@@ -1,4 +1,4 @@
-// What callers inside Tessera may ask a session for beside its public face.
+// Access to a session for callers inside Tessera, beside its public interface.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kMostFileBytes = std::int64_t{64} << 20;
 
-// What measured times hold for.
+// The processor and version for which measured times hold.
 Json origin() {
   const base::CpuInfo& info = base::cpu_info();
   return {{"cpu", info.model_name}, {"instruction_set", base::isa_name(info)}, {"tessera", TESSERA_VERSION}};

@@ -1,4 +1,4 @@
-// What one run sees of variables, and how its updates become their values.
+// The values of variables that one run sees, and how its updates become their values.
 //
 //   VariableRun run(store, places, updates, control);   // holds the present values; waits for its turn if it updates
 //   … run.value(i) … every step that can fail …

@@ -1,4 +1,4 @@
-// What both protocols offer, in terms of neither: who asks is checked, what is done is recorded.
+// The operations that both protocols offer, in terms of neither: who asks is checked, what is done is recorded.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace tessera::serve {
 
-// What a request says of its sender, and of the trace that it belongs to.
+// The sender of a request as it states it, and the trace that it belongs to.
 struct Credentials {
   std::string authorization;  // the header's value
   std::string certificate;    // common name of a verified certificate
@@ -93,7 +93,7 @@ class Service {
   void admit_inference(const Credentials& credentials, const std::string& model = "");
   void require_role(const Credentials& credentials, Role role, const std::string& model = "");
   ServerCounters counters() const;
-  // What the device computed in the last seconds. It is not checked who asks.
+  // The device's work in the last seconds. Does not check who asks.
   const RunTimeline& timeline() const { return repository_.timeline(); }
 
   std::atomic<std::int64_t> connections{0}, http_requests{0}, grpc_requests{0}, grpc_connections{0},

@@ -29,7 +29,7 @@ class HttpApi final : public HttpHandler {
   Admission admit(const HttpRequest& header) override;
   std::shared_ptr<Call> handle(HttpRequest request, Reply reply) override;
 
-  // The same for the address of the metrics: /metrics and the status page alone.
+  // Admission at the address of the metrics: /metrics and the status page alone.
   Admission admit_metrics(const HttpRequest& header);
   std::shared_ptr<Call> handle_metrics(HttpRequest request, Reply reply);
 

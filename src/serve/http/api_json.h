@@ -17,7 +17,7 @@ std::string model_config_json(const ServableInfo& info);
 std::string statistics_json(const std::vector<std::shared_ptr<Servable>>& models);
 std::string index_json(const std::vector<ModelState>& states, bool ready_only);
 std::string regions_json(const std::vector<Region>& regions);
-// What the status page shows.
+// The data of the status page.
 std::string status_json(const std::vector<std::shared_ptr<Servable>>& models, const std::vector<ModelState>& states,
                         const ServerCounters& counters, bool is_ready, const RunTimeline& timeline);
 

@@ -41,7 +41,7 @@ class GrowingBody {
   // Throws std::bad_alloc.
   void append(std::string_view bytes);
   std::size_t size() const { return size_; }
-  // What was appended; this is empty afterwards.
+  // Returns the bytes that were appended; this is empty afterwards.
   Body take();
 
  private:

@@ -1,4 +1,4 @@
-// What a client may ask for, and how long it may take.
+// Limits on a client's requests: sizes, counts and times.
 #pragma once
 
 #include <cstdint>

@@ -39,13 +39,13 @@ struct HttpResponse {
 // Called exactly once for each request, by any thread.
 using Reply = std::function<void(HttpResponse)>;
 
-// What is decided from the header alone, before a byte of the body is read.
+// The decision from the header alone, before a byte of the body is read.
 struct Admission {
   std::optional<HttpResponse> refusal;
   std::int64_t most_body_bytes = 0;  // as sent
 };
 
-// What answers requests. Thread-safe.
+// Answers requests. Thread-safe.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
@@ -56,7 +56,7 @@ class HttpHandler {
 };
 
 class RequestParser;
-// What the header of a request says, without what is known of its connection.
+// The request as its header states it, without what is known of its connection.
 HttpRequest request_head(const RequestParser& parser);
 
 // Addresses that are answered even where connections have run out.

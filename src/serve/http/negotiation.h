@@ -1,4 +1,4 @@
-// What fields of a request's header say of its sender and of the answer that is wanted.
+// Reads the fields of a request's header about its sender and the wanted answer.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 namespace tessera::serve {
 
 // The coding for an answer of so many bytes by the field Accept-Encoding (RFC 9110, 12.5.3): "gzip", "deflate", or null
-// for none, also where the answer is short. Of the two with the same weight, "gzip".
+// for none, also where the answer is short. If both have the same weight, "gzip".
 const char* wanted_coding(std::size_t bytes, std::string_view accepted);
 
 // The host of "host[:port]", in lower case and without the brackets of an IPv6 address.

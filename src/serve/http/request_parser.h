@@ -34,7 +34,7 @@ class RequestParser final : public boost::beast::http::basic_parser<true> {
   // The chunked body as far as it has come.
   GrowingBody& body() { return body_; }
 
-  // What is wrong with a request whose parsing ended in `error`: a status of 400, 413 or 431, and a sentence.
+  // The error of a request whose parsing ended in `error`: a status of 400, 413 or 431, and a sentence.
   struct Mistake {
     int status = 0;
     std::string text;

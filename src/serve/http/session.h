@@ -11,7 +11,7 @@
 
 namespace tessera::serve {
 
-// What the connections of a server share.
+// The state that the connections of a server share.
 struct HttpShared {
   HttpLimits limits;
   BodyBudget& bodies;

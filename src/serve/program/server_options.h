@@ -1,4 +1,4 @@
-// What a server is started with: the command line and its configuration file.
+// The options that a server is started with: the command line and its configuration file.
 #pragma once
 
 #include <optional>

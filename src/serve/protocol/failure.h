@@ -23,7 +23,8 @@ enum class Reason {
   internal,
 };
 
-// What is thrown and what a completion receives. The message is for the client: no paths, no names of internal parts.
+// The error that calls throw and completions receive. The message is for the client: no paths, no names of internal
+// parts.
 class Failure : public std::runtime_error {
  public:
   Failure(Reason reason, const std::string& message, double retry_after_s = 0)
@@ -41,7 +42,7 @@ class Failure : public std::runtime_error {
 // HTTP's status code for a reason (RFC 9110; 499 is the usual code for a client that went away).
 int http_status(Reason reason);
 
-// The exception in flight as a Failure. Of a tessera::Error about the request the message passes, without the places
+// The exception in flight as a Failure. A tessera::Error about the request keeps its message, without the places
 // that it passed through; what concerns the server's inside becomes a general sentence. Call it in a catch block.
 Failure current_failure();
 

@@ -155,7 +155,7 @@ Tensor tensor_of(const InferenceInput& input, const dom::element& data) {
   return tensor;
 }
 
-// What "parameters" of an input or an output say about where the data are.
+// The place of the data, from "parameters" of an input or an output.
 struct Placement {
   std::optional<std::int64_t> binary_bytes;
   std::optional<bool> binary;

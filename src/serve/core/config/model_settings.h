@@ -53,7 +53,7 @@ struct ModelSettings {
 // Error(invalid_argument) for a file with mistakes or unknown fields, saying where, and Error(unsupported) for what
 // cannot be done (GPU instances, decoupled answers). core/config/field_table.h has what becomes of each field.
 ModelSettings read_model_settings(const std::filesystem::path& folder, const std::string& name);
-// The same from text; `where` names it in errors.
+// Reads the settings from text; `where` names it in errors.
 ModelSettings parse_pbtxt(const std::string& text, const std::string& where);
 // Reads the same settings from the JSON form of Triton's configuration.
 ModelSettings parse_config_json(const std::string& text, const std::string& where);

@@ -29,7 +29,7 @@ class ImageMemory {
   Budget budget_;
 };
 
-// What one image holds, until this is destroyed. For one thread.
+// The memory charged for one image, until this is destroyed. For one thread.
 class ImageMemory::Lease {
  public:
   explicit Lease(const ImageMemory& memory) : budget_(memory.budget()) {}

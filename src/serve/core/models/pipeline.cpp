@@ -17,7 +17,7 @@ bool has(const std::vector<TensorInfo>& infos, const std::string& name) {
   return std::ranges::find(infos, name, &TensorInfo::name) != infos.end();
 }
 
-// What clients see of the tensors: with the steps, no dimension is a batch that the server puts together.
+// Describes the tensors as clients see them: with the steps, no dimension is a batch that the server puts together.
 template <typename Tensors>
 void describe(const std::vector<TensorInfo>& infos, Tensors& tensors) {
   tensors.Clear();

@@ -17,7 +17,7 @@ namespace tessera::serve {
 
 class Pipeline final : public Servable {
  public:
-  // Of the steps one may be null. What `network` does not get from the step before it, it gets from the client; its
+  // One of the steps may be null. What `network` does not get from the step before it, it gets from the client; its
   // settings become those of the whole. Throws Error(invalid_argument) where an input or output stays without a value.
   Pipeline(Arbiter& arbiter, std::unique_ptr<PipelineStep> before, std::shared_ptr<Servable> network,
            std::unique_ptr<PipelineStep> after);
@@ -62,7 +62,7 @@ class Pipeline final : public Servable {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_, idle_;
-  // With the mutex held. What is nearly done goes first.
+  // With the mutex held. Work that is nearly done goes first.
   std::deque<Work> ends_, begins_;
   std::int64_t in_flight_ = 0;
   bool draining_ = false, stops_ = false;

@@ -122,7 +122,7 @@ Repository::Loaded Repository::make_versions(const std::string& name, const std:
   if (settings.is_ensemble()) check_no_circle(name, settings);
   if (settings.is_ensemble()) check_steps_take_batches(name, settings);
   std::vector<std::int64_t> numbers = chosen_versions(folder, settings);
-  // What needs no file needs no folder of a version either.
+  // A model that needs no file needs no folder of a version either.
   if (numbers.empty() && (settings.is_ensemble() || settings.config.backend() == kPictureBackend)) numbers = {1};
   for (const auto& [version, share] : settings.shares)
     require(std::ranges::find(numbers, version) != numbers.end(), ErrorKind::invalid_argument,
@@ -135,7 +135,7 @@ Repository::Loaded Repository::make_versions(const std::string& name, const std:
   return {std::move(versions), std::move(shares)};
 }
 
-// What changes when a file of the model does.
+// A string that changes whenever a file of the model does.
 std::string Repository::signature_of(const std::string& name) const {
   const auto describe = [](const fs::path& path) {
     std::error_code error;

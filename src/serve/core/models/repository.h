@@ -73,7 +73,7 @@ class Repository {
   // numbers that are no parts.
   void set_shares(const std::string& name, const std::map<std::int64_t, double>& shares);
   const RunTimeline& timeline() const { return timeline_; }
-  // What decoded images of all models take.
+  // The memory of the decoded images of all models.
   ImageMemory& images() { return images_; }
   CacheCounters cache_counters() const { return cache_.counters(); }
   // To the version that the call names, or that its sequence runs on. Throws Failure as Servable::submit and find do.

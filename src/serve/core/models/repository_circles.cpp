@@ -3,8 +3,8 @@
 
 namespace tessera::serve {
 
-// Throws Error for an ensemble that is a step of itself, at once or by way of ensembles that are loaded. Of a circle,
-// the one that is loaded last is refused, so that its others find a step missing.
+// Throws Error for an ensemble that is a step of itself, directly or through ensembles that are loaded. The ensemble
+// that closes a circle by being loaded last is refused, so that the others find a step missing.
 void Repository::check_no_circle(const std::string& name, const ModelSettings& settings) const {
   std::map<std::string, std::string> reached_from;  // a model, and the ensemble that has it as a step
   std::vector<std::string> next{name};

@@ -1,4 +1,4 @@
-// What lies in the folder of a model.
+// The versions and files in the folder of a model.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ namespace tessera::serve {
 // the requested outputs, in order. Not of the model, the id, the deadline or the priority.
 std::string content_key(const InferenceRequest& request);
 
-// What the cache did so far.
+// Counters of the cache since it was made.
 struct CacheCounters {
   std::uint64_t entries = 0, hits = 0, misses = 0, evictions = 0;
   std::int64_t bytes = 0, most_bytes = 0;

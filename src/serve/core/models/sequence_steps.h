@@ -22,7 +22,7 @@ class SequenceSteps {
   SequenceSteps(const ServableInfo& network, const inference::ModelSequenceBatching& rules,
                 const std::filesystem::path& folder);
 
-  // What a client sees of the network: without controls, and without states unless the configuration names them as
+  // The network as a client sees it: without controls, and without states unless the configuration names them as
   // outputs.
   const ServableInfo& seen() const { return seen_; }
 

@@ -1,4 +1,4 @@
-// What a request can be sent to: one version of a model, or an ensemble of models.
+// The target of a request: one version of a model, or an ensemble of models.
 #pragma once
 
 #include <memory>
@@ -40,7 +40,7 @@ class Servable {
   // Counts the requests to this; for what answers requests before they come to it.
   virtual Statistics& recorder() = 0;
   virtual std::int64_t memory_bytes() const { return 0; }
-  // Of the arbiter's job that computes the model; none for an ensemble.
+  // The report on the arbiter's job that computes the model; none for an ensemble.
   virtual std::optional<JobReport> job() const { return std::nullopt; }
   // For models with states. Whether the sequence has begun here and takes more requests.
   virtual bool holds(const SequenceId&) const { return false; }

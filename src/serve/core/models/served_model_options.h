@@ -1,4 +1,4 @@
-// What a model's settings mean for its session, its job and its queue.
+// Options of a model's session, job and queue, from its settings.
 #pragma once
 
 #include <map>

@@ -24,7 +24,7 @@ std::string make_audit_line(std::int64_t sequence, const AuditEvent& event, std:
 // Whether the line has the hash that it says, under the key if it is a keyed one.
 bool has_right_hash(const AuditLine& line, const std::string& key);
 
-// What the first line of a chain names as the hash before it.
+// The value that the first line of a chain names as the hash before it.
 inline constexpr std::string_view kNoAuditHash = "0000000000000000000000000000000000000000000000000000000000000000";
 
 }  // namespace tessera::serve

@@ -84,7 +84,7 @@ class AuditLog {
   const std::filesystem::path path_;
   const AuditOptions options_;
 
-  // Of the thread that writes, or of the constructor.
+  // Used by the thread that writes and by the constructor only.
   int descriptor_ = -1;
   std::int64_t bytes_ = 0, sequence_ = 0;
   bool has_rest_ = false;  // behind bytes_ stands a part of a line that could not be written whole
@@ -114,7 +114,7 @@ struct AuditProof {
   std::string head;  // a hash that was noted when it was the last one
 };
 
-// Of one file. `continues`: the hash that the first line must name, or "" for any. Throws Error(not_found, io).
+// Verifies one file. `continues`: the hash that the first line must name, or "" for any. Throws Error(not_found, io).
 AuditVerdict verify_audit_log(const std::filesystem::path& path, const std::string& continues = "",
                               const AuditProof& proof = {});
 // The key in a file: its bytes, without the newline at the end. Throws Error(io, not_found), and invalid_argument for

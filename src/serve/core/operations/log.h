@@ -1,4 +1,4 @@
-// What the server writes about itself: one line of JSON an event, on standard error.
+// The server's own log: one line of JSON per event, on standard error.
 #pragma once
 
 #include <initializer_list>
@@ -14,7 +14,7 @@ using LogFields = std::initializer_list<std::pair<std::string_view, std::string>
 
 // Thread-safe. Messages are sentences without a full stop; what varies is in the fields.
 void log(Level level, std::string_view message, LogFields fields = {});
-// The same with the text of the exception in flight as the field "why". Call it in a catch block.
+// Logs the message with the text of the exception in flight as the field "why". Call it in a catch block.
 void log_current_exception(std::string_view message, LogFields fields = {});
 
 // Events below the level are dropped; info at first. Throws Error(invalid_argument) for an unknown name.

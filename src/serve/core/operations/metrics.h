@@ -8,7 +8,7 @@
 
 namespace tessera::serve {
 
-// What the server counts beside its models.
+// Counters of the server as a whole, beside those of its models.
 struct ServerCounters {
   std::int64_t connections = 0, http_requests = 0, grpc_requests = 0, refused_callers = 0;
   double uptime_s = 0;

@@ -1,4 +1,4 @@
-// What became of a model's requests.
+// Counts and times of a model's requests, by outcome.
 #pragma once
 
 #include <array>

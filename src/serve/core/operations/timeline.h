@@ -1,4 +1,4 @@
-// What the device computed in the last seconds: which model's batch ran when, beside which others.
+// A record of the device's last seconds: which model's batch ran when, beside which others.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ class Gatherer {
   std::map<std::string, std::shared_ptr<Tensor>> kept_;  // the longest tensor so far, by the name of the input
 };
 
-// Of a result of `rows` rows those from `first` on, as a view. Throws Error(failed) for a result whose first dimension
+// A view of `count` rows from `first` on of a result of `rows`. Throws Error(failed) for a result whose first dimension
 // is not `rows`: the model does not compute rows apart.
 Tensor rows_of(const std::string& name, const Tensor& tensor, std::int64_t rows, std::int64_t first,
                std::int64_t count);

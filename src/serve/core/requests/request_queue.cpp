@@ -46,7 +46,7 @@ std::vector<QueuedCall> RequestQueue::take_lapsed(std::int64_t now_ns) {
   return lapsed;
 }
 
-// Of so many rows that wait, how many to compute at once; 0 to wait for more.
+// Returns how many of the waiting rows to compute at once; 0 to wait for more.
 std::int64_t RequestQueue::rows_to_take(std::int64_t rows, bool waited) const {
   if (rows >= rule_.most_rows) return rule_.most_rows;
   if (!rule_.preferred.empty() && rows >= rule_.preferred.back()) return rule_.preferred.back();

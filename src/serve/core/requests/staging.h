@@ -48,7 +48,7 @@ class StagingPool {
   // Gives a request that will wait a place in the batch that forms. Returns false where it stays where it is, since its
   // rows are small, large, strings or of another kind than those that wait, or since all buffers are in use.
   bool reserve(QueuedCall& queued);
-  // What is computed now gets no more rows.
+  // Ends the adding of rows to a batch that is computed now.
   void close(std::span<const QueuedCall> batch);
   bool keeps_memory() const { return !buffers_.empty(); }
   void release();

@@ -14,7 +14,7 @@ namespace {
 // https://pytorch.org/vision/stable/models.html
 constexpr std::array kImagenetMean{0.485f, 0.456f, 0.406f}, kImagenetDeviation{0.229f, 0.224f, 0.225f};
 
-// What becomes of a value 0 to 255.
+// The affine map of a value 0 to 255.
 struct Scale {
   float factor = 1, addend = 0;
 };

@@ -8,7 +8,7 @@ namespace {
 constexpr std::int64_t kMostPixels = 16384;  // of a side
 constexpr std::int64_t kMostPixelsOfAll = std::int64_t{1} << 26;
 
-// What the network's only input of pictures says: its channels, and sizes that are not open.
+// The network's only input of images as declared: its channels, and sizes that are not open.
 struct NetworkInput {
   std::string name;
   PictureOptions usual;

@@ -1,4 +1,4 @@
-// What the server does to a request before its network runs, or to the network's outputs afterwards.
+// Steps: what the server does to a request before its network runs, or to the network's outputs afterwards.
 #pragma once
 
 #include <filesystem>
@@ -38,7 +38,7 @@ class StepSettings {
   std::set<std::string> read_;
 };
 
-// What a step is made from.
+// The arguments from which a step is made.
 struct StepSource {
   StepSettings settings;
   std::filesystem::path folder;  // of the model, where its files lie
@@ -75,7 +75,7 @@ std::unique_ptr<PipelineStep> make_labels_step(StepSource source);
 std::unique_ptr<PipelineStep> make_embedding_step(StepSource source);
 // Greedy decoding of connectionist temporal classification (Graves et al., 2006): scores [n, positions, classes] to
 // `text` BYTES and `confidence` FP32 [n], the mean score of the characters. Class 0 is the blank, the last one a space
-// where there is one class more than characters. Settings: characters (a file with one a line; without it the model's
+// where there is one class more than characters. Settings: characters (a file with one per line; without it the model's
 // property "character"), output.
 std::unique_ptr<PipelineStep> make_ctc_step(StepSource source);
 // Boxes of objects without those that overlap a better one of their class (non-maximum suppression): `box` FP32 [k, 4]
