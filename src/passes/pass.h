@@ -33,8 +33,8 @@ struct FoldingBudget {
 
 class PassMemory;
 
-// The facts that the decisions of passes about one graph rested on, beside how its sizes compare with each other and with the
-// numbers in the model.
+// The facts that the decisions of passes about one graph rested on, beside how its sizes compare with each other and
+// with the numbers in the model.
 struct SizeNotes {
   bool weighed = false;               // costs or amounts: the decisions hold for these sizes alone
   std::set<std::int64_t> thresholds;  // numbers of a pass's own that sizes were compared with

@@ -69,8 +69,9 @@ void resolutions(LayerBuilder& layers, std::size_t axes) {
     x = models::conv_norm(layers, "conv", x, channels, 2 * channels,
                           {.kernel = 3, .stride = pool ? 1 : 2, .axes = axes});
     if (axes == 2)
-      x = models::conv_norm(layers, "each", x, 2 * channels, 2 * channels,
-                            {.kernel = 5, .stride = 1, .groups = 2 * channels, .activation = BlockActivation::hard_swish});
+      x = models::conv_norm(
+          layers, "each", x, 2 * channels, 2 * channels,
+          {.kernel = 5, .stride = 1, .groups = 2 * channels, .activation = BlockActivation::hard_swish});
     channels *= 2;
   }
   for (int level = 2; level >= 0; --level) {
@@ -96,7 +97,8 @@ void maps(LayerBuilder& layers, std::int64_t size, std::int64_t channels, std::s
   ir::Dims dims{1, channels};
   dims.insert(dims.end(), axes, ir::Dim(size));
   const ValueId input = layers.input("x", DType::f32, dims);
-  const auto pointwise = [&](const char* name, ValueId x, std::int64_t from, std::int64_t to, BlockActivation activation) {
+  const auto pointwise = [&](const char* name, ValueId x, std::int64_t from, std::int64_t to,
+                             BlockActivation activation) {
     return models::conv_norm(layers, name, x, from, to, {.kernel = 1, .activation = activation, .axes = axes});
   };
   const ValueId left = pointwise("left", input, channels, channels, BlockActivation::relu),
@@ -112,8 +114,9 @@ void maps(LayerBuilder& layers, std::int64_t size, std::int64_t channels, std::s
     const ValueId gated = models::squeeze_excite(layers, halved, 2 * channels, 8 * ((channels + 15) / 16),
                                                  BlockActivation::relu, BlockActivation::hard_sigmoid);
     pooled = models::global_average(
-        layers, models::conv_norm(layers, "each", gated, 2 * channels, 2 * channels,
-                                  {.kernel = 3, .stride = 2, .groups = 2 * channels, .activation = BlockActivation::relu6}));
+        layers,
+        models::conv_norm(layers, "each", gated, 2 * channels, 2 * channels,
+                          {.kernel = 3, .stride = 2, .groups = 2 * channels, .activation = BlockActivation::relu6}));
   }
   layers.output("scores", layers.gemm("scores", pooled, 2 * channels, 600));
   layers.output("means", models::global_average(layers, overlapping));
