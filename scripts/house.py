@@ -72,7 +72,7 @@ def rows_in_order(graph):
     rows = [[folder for folder in sorted(graph) if height[folder] == row] for row in range(max(height.values()) + 1)]
     place = {}
     for row in rows:
-        row.sort(key=lambda folder: (sum(place.get(below, 0.5) for below in graph[folder]) / max(len(graph[folder]), 1),
+        row.sort(key=lambda folder: (sum(place.get(below, 0.5) for below in sorted(graph[folder])) / max(len(graph[folder]), 1),
                                      folder))
         place.update({folder: (index + 0.5) / len(row) for index, folder in enumerate(row)})
     return rows
@@ -119,7 +119,7 @@ def drawing():
             places[folder] = (x, y, width)
             boxes += box(folder, x, y, width)
     for folder, under in sorted(graph.items()):
-        for index, below in enumerate(sorted(under, key=lambda name: places[name][0])):
+        for index, below in enumerate(sorted(under, key=lambda name: (places[name][0], name))):
             x, y, width = places[folder]
             to_x, to_y, to_width = places[below]
             x += width * (index + 1) / (len(under) + 1)
