@@ -71,9 +71,12 @@ def rows_in_order(graph):
     height = levels(graph)
     rows = [[folder for folder in sorted(graph) if height[folder] == row] for row in range(max(height.values()) + 1)]
     place = {}
+
+    def mean_place(folder):
+        return sum(place.get(below, 0.5) for below in sorted(graph[folder])) / max(len(graph[folder]), 1)
+
     for row in rows:
-        row.sort(key=lambda folder: (sum(place.get(below, 0.5) for below in sorted(graph[folder])) / max(len(graph[folder]), 1),
-                                     folder))
+        row.sort(key=lambda folder: (mean_place(folder), folder))
         place.update({folder: (index + 0.5) / len(row) for index, folder in enumerate(row)})
     return rows
 
