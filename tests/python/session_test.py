@@ -119,7 +119,7 @@ class Runs(unittest.TestCase):
         for batch in range(1, 31):
             self.assertTrue(numpy.array_equal(few.run(ones(batch, 16)), many.run(ones(batch, 16))))
             held.append(few.memory()["plans_bytes"])
-        self.assertLess(max(held), 3 * held[0])
+        self.assertLess(max(held), 5 * held[0])  # two, and two that plans for other sizes are made from
         self.assertGreater(many.memory()["plans_bytes"], 20 * held[0])
 
     def test_messages_go_to_logging(self):

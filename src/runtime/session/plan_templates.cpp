@@ -91,7 +91,8 @@ bool may_stay(const ir::Graph& graph, const ir::Node& node, const passes::PassCo
 
 }  // namespace
 
-PlanTemplates::PlanTemplates(const ir::Graph& model) : model_(model), sized_(model) {}
+PlanTemplates::PlanTemplates(const ir::Graph& model, std::size_t most)
+    : model_(model), most_(std::min(most, kMostTemplates)), sized_(model) {}
 
 // What is said once of the model, when its second plan is made.
 void PlanTemplates::look_at_model() {
@@ -186,7 +187,7 @@ void PlanTemplates::learn(const std::vector<ir::ValueType>& inputs, std::shared_
       templates_.erase(known);
     }
     templates_.push_front(make_template(std::move(now), *std::move(sizes), std::move(plan)));
-    if (templates_.size() > kMostTemplates) templates_.pop_back();
+    if (templates_.size() > most_) templates_.pop_back();
   } catch (const Error&) {
     sized_.forget();  // the plan is there all the same
   } catch (...) {

@@ -31,8 +31,9 @@ struct PreparedPlan;
 // Thread-safe.
 class PlanTemplates {
  public:
-  // `model`: the graph that all plans start from; it outlives this.
-  explicit PlanTemplates(const ir::Graph& model);
+  // `model`: the graph that all plans start from; it outlives this. No more than `most` plans are kept, and no more
+  // than kMostTemplates.
+  PlanTemplates(const ir::Graph& model, std::size_t most);
 
   struct Draft {
     ir::Graph graph;
@@ -44,7 +45,6 @@ class PlanTemplates {
   // Learns from a plan that passes made for these inputs, with what they noted.
   void learn(const std::vector<ir::ValueType>& inputs, std::shared_ptr<PreparedPlan> plan,
              const passes::SizeNotes& notes, const passes::PassContext& context);
-  // So many plans are kept.
   static constexpr std::size_t kMostTemplates = 8;
 
  private:
@@ -92,6 +92,7 @@ class PlanTemplates {
 
   std::mutex mutex_;
   const ir::Graph& model_;
+  const std::size_t most_;
   passes::SizedGraph sized_;
   std::unordered_set<const void*> model_constants_;              // by storage
   std::unordered_map<std::string, ir::ValueId> values_by_name_;  // made when first needed

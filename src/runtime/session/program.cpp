@@ -88,7 +88,8 @@ Program::Program(ir::Graph graph, const ProgramEnvironment& environment, bool re
       environment_(environment),
       ready_(ready),
       pass_memory_(std::make_unique<passes::PassMemory>(graph_)),
-      templates_(may_use_templates(environment, ready) ? std::make_unique<PlanTemplates>(graph_) : nullptr),
+      templates_(may_use_templates(environment, ready) ? std::make_unique<PlanTemplates>(graph_, environment.max_plans)
+                                                       : nullptr),
       draws_random_numbers_(ops::draws_random_numbers(graph_)) {
   if (graph_.variables().empty()) return;
   for (const ir::Variable& variable : graph_.variables()) {

@@ -108,7 +108,7 @@ TEST(Session, ForgetsPlansBeyondItsLimit) {
   session.run({{"x", Tensor(DType::f32, {1000, 4})}});
   EXPECT_GT(of_one, 0);
   EXPECT_EQ(session.memory().plans_bytes, of_five);
-  EXPECT_LE(of_five, 3 * of_one);  // two plans, and one that plans for other sizes are made from
+  EXPECT_LE(of_five, 4 * of_one);  // two plans, and up to two that plans for other sizes are made from
 }
 
 TEST(Session, TellsWhatIsWrongWithInputs) {
