@@ -21,7 +21,6 @@ struct CaseResult {
   // Whether only values differ (element types and shapes agree), and the model draws random numbers that ONNX does not
   // specify.
   bool random_values = false;
-  bool random = false;  // whether values are random by definition, so that only types and shapes were compared
 };
 
 // numpy.testing.assert_allclose: |actual - expected| <= absolute + relative * |expected|.
