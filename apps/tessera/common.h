@@ -55,7 +55,7 @@ std::string model_path(const std::string& given);
 std::string model_title(const std::string& given);
 SessionOptions session_options(const ModelOptions& options);
 RunOptions run_options(const ModelOptions& options);
-// As run_options(), for runs that are compared: random operators draw the same numbers in each of them.
+// Returns the options of run_options() for runs that are compared: random operators draw the same numbers in each.
 RunOptions repeatable_run_options(const ModelOptions& options);
 // The model with sizes for the dimensions that are not fixed (runtime/session/assumed_dims.h). Prints these sizes in
 // one line, on stdout, or on stderr if `json` goes to stdout.
@@ -64,7 +64,7 @@ Model with_assumed_dims(const Model& model, bool json);
 // stderr. If no input is given at all, all inputs are random numbers by the seed.
 NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files,
                         const ModelOptions& options);
-// Whether no inputs are given, so that read_inputs returns random ones.
+// Returns whether no inputs are given; read_inputs returns random ones then.
 bool has_no_inputs(const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options);
 // Calls `run`. If `made_up` says that its inputs are random, and their assumed sizes do not fit the model, the error
 // says how to choose sizes.

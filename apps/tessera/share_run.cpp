@@ -25,7 +25,7 @@ struct RunArguments {
   std::vector<std::string> command;
 };
 
-// Whether the job will be one among others.
+// Returns whether the job will be one among others.
 std::string daemon_text(const lease::DaemonConnection& daemon, const std::string& socket) {
   switch (daemon.failure) {
     case lease::DaemonConnection::Failure::none:

@@ -231,7 +231,7 @@ struct TrainingData {
 struct TrainingConfig {
   // The folder for the log, checkpoints, the report and the trained model; empty: no files are written.
   std::string output;
-  // Whether a new training removes the files of an old one in that folder; otherwise such a folder is refused.
+  // True: a new training removes the files of an old one in that folder. False: it refuses such a folder.
   bool overwrite = false;
   NetOptions model;
   TrainingData data;

@@ -14,7 +14,7 @@
 
 namespace tessera::python {
 
-// Whether this thread may take the lock: while the interpreter is being torn down, only its own thread may.
+// Returns whether this thread may take the lock: while the interpreter is being torn down, only its own thread may.
 bool may_take_gil();
 // After this call, other threads that want the lock wait forever, because the process is ending.
 void refuse_other_threads();
@@ -43,7 +43,7 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
-// Whether this thread is running a signal handler that was called in the middle of its own computation.
+// Returns whether this thread is running a signal handler that was called in the middle of its own computation.
 bool handles_signal();
 
 // Returns the result of `work()`, which is called without the lock. Work that a signal handler starts runs on a thread
