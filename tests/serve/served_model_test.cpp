@@ -285,7 +285,9 @@ TEST(ModelSettings, MistakesAreTold) {
 TEST(ModelSettings, NumbersHaveBounds) {
   for (const char* text : {"goal_ms = 1e300", "goal_ms = -1", "goal_ms = nan", "memory_limit_mib = 9000000000000000000",
                            "memory_limit_mib = -1", "threads = 5000000000", "[batching]\ndelay_us = 1e300",
-                           "max_batch_size = 4\n[batching]\npreferred = [1e300]"}) {
+                           "max_batch_size = 4\n[batching]\npreferred = [1e300]", "[sequence]\nidle_ms = 1e300",
+                           "[sequence]\nslots = -1", "[sequence]\ndelay_us = 9000000000000000000",
+                           "[warmup.a]\nrows = -1", "[warmup.a]\ncount = 9000000000000000000"}) {
     SCOPED_TRACE(text);
     test::expect_error_containing(ErrorKind::invalid_argument, "expected 0 to", [&] { parse_model_toml(text, "m"); });
   }
@@ -295,6 +297,17 @@ TEST(ModelSettings, NumbersHaveBounds) {
     const std::string text = fmt::format(R"(parameters {{ key: "{}" value {{ string_value: "{}" }} }})", key, value);
     test::expect_error_containing(ErrorKind::invalid_argument, "expected 0 to", [&] { parse_pbtxt(text, "m"); });
   }
+  for (const char* text : {"dynamic_batching { max_queue_delay_microseconds: 18446744073709551615 }",
+                           "sequence_batching { max_sequence_idle_microseconds: 18446744073709551615 }",
+                           "sequence_batching { oldest { max_queue_delay_microseconds: 10000001 } }",
+                           "sequence_batching { direct { max_queue_delay_microseconds: 10000001 } }"}) {
+    SCOPED_TRACE(text);
+    test::expect_error_containing(ErrorKind::invalid_argument, "expected 0 to", [&] { parse_pbtxt(text, "m"); });
+  }
+  test::expect_error_containing(ErrorKind::invalid_argument, "have 80 instances together, expected at most 64",
+                                [] { parse_pbtxt("instance_group { count: 40 } instance_group { count: 40 }", "m"); });
+  test::expect_error_containing(ErrorKind::invalid_argument, "versions in m is 0, expected 1 to 1000",
+                                [] { parse_model_toml("versions = 0", "m"); });
   test::expect_error_containing(ErrorKind::invalid_argument, "weight", [] { parse_model_toml("weight = inf", "m"); });
   for (const char* count : {"0", "-1", "1000000"})
     test::expect_error_containing(ErrorKind::invalid_argument,

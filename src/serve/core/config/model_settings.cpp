@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t kMostConfigBytes = 1 << 20;
 constexpr std::int64_t kUsualQueue = 1024;
-constexpr double kMostDelayUs = 1e7, kMostQueue = 1e6;
+constexpr double kMostQueue = 1e6;
+constexpr std::int64_t kMostVersions = 1000;
 
 // The values of a table as texts, whatever kind they are of.
 std::map<std::string, std::string> values_of(io::TomlTable table) {
@@ -36,9 +37,7 @@ std::string read_text(const std::filesystem::path& folder, const std::string& na
 }  // namespace
 
 std::int64_t ModelSettings::delay_ns() const {
-  return static_cast<std::int64_t>(
-             std::min<std::uint64_t>(config.dynamic_batching().max_queue_delay_microseconds(), 10'000'000)) *
-         1000;
+  return static_cast<std::int64_t>(config.dynamic_batching().max_queue_delay_microseconds()) * 1000;
 }
 
 std::int64_t ModelSettings::queue_limit() const {
@@ -49,7 +48,7 @@ std::int64_t ModelSettings::queue_limit() const {
 int ModelSettings::instances() const {
   int count = 0;
   for (const inference::ModelInstanceGroup& group : config.instance_group()) count += std::max(group.count(), 1);
-  return std::clamp(count, 1, kMostInstances);
+  return std::max(count, 1);
 }
 
 inference::DataType config_type(DType type) {
@@ -110,13 +109,16 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
     settings.shares[version_of(version, where)] = shares.number(version, 0);
   settings.before = values_of(table.table("before"));
   settings.after = values_of(table.table("after"));
-  if (settings.shares.empty() || table.has("versions"))
-    config.mutable_version_policy()->mutable_latest()->set_num_versions(
-        static_cast<std::uint32_t>(std::clamp<std::int64_t>(table.whole("versions", 1), 1, 1000)));
+  if (settings.shares.empty() || table.has("versions")) {
+    const std::int64_t versions = table.whole("versions", 1);
+    require(versions >= 1 && versions <= kMostVersions, ErrorKind::invalid_argument,
+            "versions in {} is {}, expected 1 to {}", where, versions, kMostVersions);
+    config.mutable_version_policy()->mutable_latest()->set_num_versions(static_cast<std::uint32_t>(versions));
+  }
   io::TomlTable warm_ups = table.table("warmup");
   for (const std::string& name : warm_ups.tables())
-    read_warm_up(name, warm_ups.table(name), *config.add_model_warmup());
-  if (table.has("sequence")) read_sequence(table.table("sequence"), *config.mutable_sequence_batching());
+    read_warm_up(name, warm_ups.table(name), *config.add_model_warmup(), where);
+  if (table.has("sequence")) read_sequence(table.table("sequence"), *config.mutable_sequence_batching(), where);
   if (table.boolean("cache", false)) config.mutable_response_cache()->set_enable(true);
   table.check_all_read();
   check_settings(settings, where);

@@ -1,13 +1,17 @@
 #include "serve/core/config/model_toml.h"
 
-#include <algorithm>
 #include <array>
+
+#include "serve/core/config/setting_values.h"
 
 namespace tessera::serve {
 namespace {
 
-std::uint32_t count_of(io::TomlTable& table, const char* key, std::int64_t otherwise) {
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(table.whole(key, otherwise), 0, 1'000'000));
+constexpr double kMostCount = 1e6;
+
+std::uint32_t count_of(io::TomlTable& table, const char* key, std::int64_t otherwise, const std::string& where) {
+  return static_cast<std::uint32_t>(
+      setting_within(static_cast<double>(table.whole(key, otherwise)), kMostCount, key, where));
 }
 
 template <typename Message>
@@ -17,11 +21,11 @@ void read_shape(io::TomlTable& table, Message& message) {
 
 }  // namespace
 
-void read_sequence(io::TomlTable table, inference::ModelSequenceBatching& rules) {
+void read_sequence(io::TomlTable table, inference::ModelSequenceBatching& rules, const std::string& where) {
   using Rules = inference::ModelSequenceBatching;
-  rules.set_max_sequence_idle_microseconds(
-      static_cast<std::uint64_t>(std::clamp(table.number("idle_ms", 1000), 0.0, 1e9) * 1000));
-  const std::uint32_t slots = count_of(table, "slots", 0), delay_us = count_of(table, "delay_us", 0);
+  rules.set_max_sequence_idle_microseconds(static_cast<std::uint64_t>(
+      setting_within(table.number("idle_ms", 1000), kMostIdleUs / 1000, "idle_ms", where) * 1000));
+  const std::uint32_t slots = count_of(table, "slots", 0, where), delay_us = count_of(table, "delay_us", 0, where);
   if (slots > 0) {
     rules.mutable_oldest()->set_max_candidate_sequences(static_cast<std::int32_t>(slots));
     rules.mutable_oldest()->set_max_queue_delay_microseconds(delay_us);
@@ -56,10 +60,11 @@ void read_sequence(io::TomlTable table, inference::ModelSequenceBatching& rules)
   }
 }
 
-void read_warm_up(const std::string& name, io::TomlTable table, inference::ModelWarmup& warm_up) {
+void read_warm_up(const std::string& name, io::TomlTable table, inference::ModelWarmup& warm_up,
+                  const std::string& where) {
   warm_up.set_name(name);
-  warm_up.set_batch_size(count_of(table, "rows", 1));
-  warm_up.set_count(count_of(table, "count", 1));
+  warm_up.set_batch_size(count_of(table, "rows", 1, where));
+  warm_up.set_count(count_of(table, "count", 1, where));
   io::TomlTable inputs = table.table("inputs");
   for (const std::string& key : inputs.keys()) {
     io::TomlTable input = inputs.table(key);

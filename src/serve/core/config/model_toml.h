@@ -11,8 +11,9 @@ namespace tessera::serve {
 
 // [sequence] with [sequence.control], the inputs that are told something, and [sequence.state], outputs by the inputs
 // of the next step.
-void read_sequence(io::TomlTable table, inference::ModelSequenceBatching& rules);
+void read_sequence(io::TomlTable table, inference::ModelSequenceBatching& rules, const std::string& where);
 // [warmup.NAME.inputs] with INPUT = "zero", "random" or a file's name, or { data = …, shape = … }.
-void read_warm_up(const std::string& name, io::TomlTable table, inference::ModelWarmup& warm_up);
+void read_warm_up(const std::string& name, io::TomlTable table, inference::ModelWarmup& warm_up,
+                  const std::string& where);
 
 }  // namespace tessera::serve

@@ -16,10 +16,17 @@ constexpr std::uint32_t kMostWarmUps = 1000;  // of one kind
 constexpr std::array<std::string_view, 4> kBackends{"", "onnxruntime", "tessera", kPictureBackend};
 constexpr std::array<std::string_view, 4> kPlatforms{"", "onnxruntime_onnx", "tessera", "ensemble"};
 
+void check_time(std::uint64_t microseconds, double most, std::string_view key, const std::string& where) {
+  setting_within(static_cast<double>(microseconds), most, key, where);
+}
+
 void check_sequences(const ModelSettings& settings, const std::string& where) {
   const inference::ModelConfig& config = settings.config;
   if (!config.has_sequence_batching()) return;
   const inference::ModelSequenceBatching& rules = config.sequence_batching();
+  check_time(rules.max_sequence_idle_microseconds(), kMostIdleUs, "max_sequence_idle_microseconds", where);
+  check_time(rules.oldest().max_queue_delay_microseconds(), kMostDelayUs, "max_queue_delay_microseconds", where);
+  check_time(rules.direct().max_queue_delay_microseconds(), kMostDelayUs, "max_queue_delay_microseconds", where);
   require(settings.before.empty() && settings.after.empty(), ErrorKind::unsupported,
           "{} has steps before or after a network with sequence batching: put it into an ensemble", where);
   require(!config.response_cache().enable(), ErrorKind::invalid_argument,
@@ -87,6 +94,11 @@ void check_settings(const ModelSettings& settings, const std::string& where) {
     require(group.count() >= 0 && group.count() <= kMostInstances, ErrorKind::invalid_argument,
             "an instance group in {} has the count {}, expected 1 to {}", where, group.count(), kMostInstances);
   }
+  require(settings.instances() <= kMostInstances, ErrorKind::invalid_argument,
+          "the instance groups in {} have {} instances together, expected at most {}", where, settings.instances(),
+          kMostInstances);
+  check_time(config.dynamic_batching().max_queue_delay_microseconds(), kMostDelayUs, "max_queue_delay_microseconds",
+             where);
   for (const std::int32_t size : config.dynamic_batching().preferred_batch_size())
     require(size >= 1 && size <= std::max(config.max_batch_size(), 1), ErrorKind::invalid_argument,
             "preferred_batch_size in {} has {}, expected 1 to max_batch_size ({})", where, size,

@@ -11,6 +11,7 @@
 namespace tessera::serve {
 
 inline constexpr int kMostBatch = 4096, kMostInstances = 64;
+inline constexpr double kMostDelayUs = 1e7, kMostIdleUs = 86'400e6;
 
 Priority priority_of(const std::string& name, const std::string& where);
 // The number if it is within 0 and `most`, so that it can be converted to units and to whole numbers.

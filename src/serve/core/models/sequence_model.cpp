@@ -12,8 +12,7 @@ constexpr std::int64_t kUsualCandidates = 1024;
 constexpr std::chrono::milliseconds kLook{20};  // at sequences that wait for a slot
 
 std::int64_t idle_ns(const inference::ModelSequenceBatching& rules) {
-  const auto given = static_cast<std::int64_t>(
-      std::min<std::uint64_t>(rules.max_sequence_idle_microseconds(), std::uint64_t{86400} * 1'000'000));
+  const auto given = static_cast<std::int64_t>(rules.max_sequence_idle_microseconds());
   return (given > 0 ? given : kUsualIdle_us) * 1000;
 }
 
