@@ -186,6 +186,42 @@ std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRe
   return call;
 }
 
+std::shared_ptr<Call> Service::generate(const Credentials& credentials, GenerateRequest request,
+                                        std::shared_ptr<AnswerSink> sink, std::shared_ptr<Call> call) {
+  call->arrival_ns = Clock::steady().now_ns();
+  const std::string model = request.request.model;
+  const std::string caller = caller_for(credentials, Role::infer, model);
+  check_id(request.request.id, "the request's id");
+  check_id(request.request.sequence.id.text, "the sequence's id");
+  Allowances::Ticket ticket = begin_inference(credentials, caller);
+  const std::shared_ptr<Servable> servable = find(model, request.request.version);
+  if (options_.audit_inference && audit_ != nullptr)
+    audit_->note({caller, "generate", model, "accepted", credentials.address});
+  if (credentials.record) call->times = std::make_shared<RequestTimes>();
+  if (tracer_ != nullptr)
+    call->trace =
+        tracer_->begin(credentials.traceparent, credentials.tracestate, "generate " + model, call->arrival_ns);
+  const auto before_end =
+      [trace = call->trace, times = call->times, record = credentials.record, model,
+       held = std::make_shared<Allowances::Ticket>(std::move(ticket))](const std::optional<Failure>& failure) {
+        held->reset();
+        if (record) {
+          record->queue_ns += times->queue_ns;
+          record->run_ns += times->run_ns;
+        }
+        if (trace) trace->finish(Clock::steady().now_ns(), failure ? failure->what() : "", {{"model.name", model}});
+      };
+  const auto generation = std::make_shared<Generation>(
+      std::move(request), generation_rules(servable->info()), servable->info(), call, std::move(sink),
+      Generation::Actions{[this](const std::shared_ptr<Call>& step) { repository_.submit(step); },
+                          [this](const InferenceRequest& asked) { repository_.end_sequence(asked); }, before_end});
+  call->on_cancel([weak = std::weak_ptr(generation)] {
+    if (const auto self = weak.lock()) self->cancel();
+  });
+  generation->start();
+  return call;
+}
+
 void Service::submit(const std::shared_ptr<Call>& call) {
   try {
     repository_.submit(call);

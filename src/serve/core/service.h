@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/core/models/generation.h"
 #include "serve/core/models/repository.h"
 #include "serve/core/operations/access.h"
 #include "serve/core/operations/audit_log.h"
@@ -49,6 +50,12 @@ class Service {
   using Done = std::function<void(Outcome, InferenceRequest&)>;
   std::shared_ptr<Call> infer(const Credentials& credentials, InferenceRequest request, Done done,
                               std::shared_ptr<Call> call = nullptr);
+
+  // Starts a generation (see serve/core/models/generation.h) by the model that request.request names. The sink's end()
+  // is called exactly once, unless this throws. The call is returned, and can be cancelled. A generation is one request
+  // to limits, audit and access log, however many steps it has.
+  std::shared_ptr<Call> generate(const Credentials& credentials, GenerateRequest request,
+                                 std::shared_ptr<AnswerSink> sink, std::shared_ptr<Call> call);
 
   bool is_live() const { return true; }
   bool is_ready() const { return loaded_.load() && !is_leaving() && repository_.is_ready(); }

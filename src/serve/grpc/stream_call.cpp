@@ -44,7 +44,7 @@ void StreamCall::end() {
 void StreamCall::cancel() {
   const std::lock_guard lock(mutex_);
   is_cancelled_ = true;
-  for (const std::shared_ptr<Call>& call : calls_) call->cancellation.cancel();
+  for (const std::shared_ptr<Call>& call : calls_) call->cancel();
 }
 
 void StreamCall::OnReadDone(bool ok) {
@@ -129,7 +129,7 @@ void StreamCall::begin_request() {
           }
         });
     const std::lock_guard lock(mutex_);
-    if (is_cancelled_) call->cancellation.cancel();
+    if (is_cancelled_) call->cancel();
     if (!slot->is_answered) calls_.insert(slot->call = call);
   } catch (...) {
     refuse(current_failure(), id, *slot);

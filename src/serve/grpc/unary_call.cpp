@@ -23,13 +23,13 @@ void UnaryCall::begin() {
 void UnaryCall::cancel() {
   const std::lock_guard lock(cancellable_->mutex);
   cancellable_->is_cancelled = true;
-  if (cancellable_->call) cancellable_->call->cancellation.cancel();
+  if (cancellable_->call) cancellable_->call->cancel();
 }
 
 void UnaryCall::Cancellable::set(std::shared_ptr<Call> begun) {
   const std::lock_guard lock(mutex);
   call = std::move(begun);
-  if (is_cancelled) call->cancellation.cancel();
+  if (is_cancelled) call->cancel();
 }
 
 void UnaryCall::OnReadDone(bool ok) {

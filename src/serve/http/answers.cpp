@@ -19,12 +19,14 @@ HttpResponse out_of_budget() {
   return response;
 }
 
-std::string response_header(const HttpResponse& response, bool keep_alive, std::string_view request_id) {
+std::string response_header(const HttpResponse& response, bool keep_alive, std::string_view request_id,
+                            Framing framing) {
   namespace http = boost::beast::http;
   const boost::beast::string_view reason = http::obsolete_reason(static_cast<http::status>(response.status));
-  std::string header = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nX-Request-Id: {}\r\n",
-                                   response.status, std::string_view(reason.data(), reason.size()),
-                                   response.content_type, response.body.size(), request_id);
+  std::string header = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nX-Request-Id: {}\r\n", response.status,
+                                   std::string_view(reason.data(), reason.size()), response.content_type, request_id);
+  if (framing == Framing::content_length) header += fmt::format("Content-Length: {}\r\n", response.body.size());
+  if (framing == Framing::chunked) header += "Transfer-Encoding: chunked\r\n";
   for (const auto& [name, value] : response.headers) header += fmt::format("{}: {}\r\n", name, value);
   header += keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
   return header;

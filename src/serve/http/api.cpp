@@ -145,6 +145,7 @@ std::shared_ptr<Call> HttpApi::route(HttpRequest& request, const Path& path, con
     reply(std::move(response));
   } else if (path[1] == "models" && path.size() >= 3) {
     if (is_inference(path)) return infer(request, path[2], path.size() == 6 ? path[4] : "", call, reply);
+    if (is_generation(path)) return generate(request, path, call, reply);
     reply(answer_model(request, path));
   } else if (path[1] == "repository") {
     change_repository(request, path, reply);

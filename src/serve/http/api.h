@@ -43,6 +43,8 @@ class HttpApi final : public HttpHandler {
                               const Reply& reply);
   std::shared_ptr<Call> infer(HttpRequest& request, const std::string& model, const std::string& version,
                               const std::shared_ptr<Call>& call, const Reply& reply);
+  std::shared_ptr<Call> generate(HttpRequest& request, const Path& path, const std::shared_ptr<Call>& call,
+                                 const Reply& reply);
   HttpResponse answer_model(const HttpRequest& request, const Path& path);
   HttpResponse answer_regions(const HttpRequest& request, const Path& path);
   void change_repository(const HttpRequest& request, const Path& path, const Reply& reply);

@@ -22,7 +22,7 @@ void HttpApi::check_role(const HttpRequest& request, const Path& path) {
   const bool changes = request.method == "POST";
   const auto is = [&](std::size_t at, std::string_view name) { return path.size() > at && path[at] == name; };
   if (!is(0, "v2") || path.size() < 2 || is(1, "health")) return;
-  if (is_inference(path)) return service_.admit_inference(request.credentials, path[2]);
+  if (is_inference(path) || is_generation(path)) return service_.admit_inference(request.credentials, path[2]);
   if (is(1, "systemsharedmemory") || is(1, "cudasharedmemory"))
     return service_.require_role(request.credentials, Role::infer);
   const bool manages = changes && ((is(1, "repository") && is(2, "models")) || is(1, "logging") || is(1, "trace"));
@@ -49,7 +49,7 @@ void HttpApi::check_sender(const HttpRequest& request, const Path& path) const {
                     "web pages of other sites may not use this server: the key 'origins' of its "
                     "configuration lists those that may");
   }
-  if (request.method == "POST" && !is_inference(path) && is_form(request.content_type))
+  if (request.method == "POST" && !is_inference(path) && !is_generation(path) && is_form(request.content_type))
     throw Failure(Reason::unsupported_media,
                   "a request that changes the server's state must have the content type "
                   "application/json");

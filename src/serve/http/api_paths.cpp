@@ -26,6 +26,12 @@ std::string decoded(std::string_view text) {
   return plain;
 }
 
+// /v2/models/NAME[/versions/VERSION]/…
+bool is_of_model(const std::vector<std::string>& path) {
+  return path.size() >= 4 && path[0] == "v2" && path[1] == "models" &&
+         (path.size() == 4 || (path.size() == 6 && path[3] == "versions"));
+}
+
 }  // namespace
 
 std::vector<std::string> split_path(std::string_view path) {
@@ -40,8 +46,11 @@ std::vector<std::string> split_path(std::string_view path) {
 }
 
 bool is_inference(const std::vector<std::string>& path) {
-  return path.size() >= 4 && path[0] == "v2" && path[1] == "models" && path.back() == "infer" &&
-         (path.size() == 4 || (path.size() == 6 && path[3] == "versions"));
+  return is_of_model(path) && path.back() == "infer";
+}
+
+bool is_generation(const std::vector<std::string>& path) {
+  return is_of_model(path) && (path.back() == "generate" || path.back() == "generate_stream");
 }
 
 HttpResponse failure_response(const Failure& failure) {

@@ -15,6 +15,9 @@ std::vector<std::string> split_path(std::string_view path);
 // /v2/models/NAME[/versions/VERSION]/infer
 bool is_inference(const std::vector<std::string>& path);
 
+// /v2/models/NAME[/versions/VERSION]/generate or …/generate_stream
+bool is_generation(const std::vector<std::string>& path);
+
 HttpResponse failure_response(const Failure& failure);
 
 }  // namespace tessera::serve

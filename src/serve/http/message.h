@@ -11,6 +11,7 @@
 
 #include "serve/core/service.h"
 #include "serve/http/body.h"
+#include "serve/http/reply_stream.h"
 #include "serve/limits/body_budget.h"
 
 namespace tessera::serve {
@@ -34,6 +35,7 @@ struct HttpResponse {
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
+  std::shared_ptr<ReplyStream> stream;  // the body instead of `body`, which is made while it is sent; null: none
 };
 
 // Called exactly once for each request, by any thread.

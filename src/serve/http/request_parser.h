@@ -28,6 +28,7 @@ class RequestParser final : public boost::beast::http::basic_parser<true> {
   const Fields& fields() const { return fields_; }
   std::string_view method() const { return method_; }
   std::string_view target() const { return target_; }
+  bool is_http_1_0() const { return version_ == 10; }
   // The value of a field, "" without one, and the first one where there are several.
   std::string_view value(std::string_view name) const;
 

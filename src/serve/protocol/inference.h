@@ -10,6 +10,13 @@
 
 namespace tessera::serve {
 
+// An input or output of a model.
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::undefined;
+  Shape shape;  // as a client sends or receives it, with the batch first; -1: any size
+};
+
 // Bytes of a shared-memory region that a client registered.
 struct RegionPart {
   std::string region;

@@ -3,157 +3,15 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
-#include <cmath>
-#include <limits>
-
 #include "base/text.h"
 #include "serve/protocol/datatype.h"
 #include "serve/protocol/failure.h"
+#include "serve/protocol/json_values.h"
 
 namespace tessera::serve {
 namespace {
 
 namespace dom = simdjson::dom;
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw Failure(Reason::bad_request, message);
-}
-
-std::string text_of(const dom::element& element, std::string_view what) {
-  std::string_view text;
-  if (element.get(text) != simdjson::SUCCESS) refuse(fmt::format("'{}' is not a text", what));
-  return std::string(text);
-}
-
-std::int64_t whole_of(const dom::element& element, std::string_view what) {
-  std::int64_t number = 0;
-  if (element.get(number) != simdjson::SUCCESS) refuse(fmt::format("'{}' is not a whole number", what));
-  return number;
-}
-
-bool bool_of(const dom::element& element, std::string_view what) {
-  bool value = false;
-  if (element.get(value) != simdjson::SUCCESS) refuse(fmt::format("'{}' is neither true nor false", what));
-  return value;
-}
-
-dom::object object_of(const dom::element& element, std::string_view what) {
-  dom::object object;
-  if (element.get(object) != simdjson::SUCCESS) refuse(fmt::format("'{}' is not an object", what));
-  return object;
-}
-
-dom::array array_of(const dom::element& element, std::string_view what) {
-  dom::array array;
-  if (element.get(array) != simdjson::SUCCESS) refuse(fmt::format("'{}' is not an array", what));
-  return array;
-}
-
-Shape shape_of(const dom::element& element) {
-  Shape shape;
-  for (const dom::element size : array_of(element, "shape")) shape.push_back(whole_of(size, "shape"));
-  return shape;
-}
-
-// The leaves of nested arrays, which the parser's limit on depth bounds.
-std::int64_t count_leaves(const dom::element& data) {
-  dom::array array;
-  if (data.get(array) != simdjson::SUCCESS) return 1;
-  std::int64_t leaves = 0;
-  for (const dom::element element : array) leaves += count_leaves(element);
-  return leaves;
-}
-
-template <typename Take>
-void for_leaves(const dom::element& data, Take&& take) {
-  dom::array array;
-  if (data.get(array) != simdjson::SUCCESS) {
-    take(data);
-    return;
-  }
-  for (const dom::element element : array) for_leaves(element, take);
-}
-
-template <typename T>
-T number_of(const dom::element& element, const std::string& name) {
-  if constexpr (std::is_same_v<T, bool>) {
-    bool value = false;
-    if (element.get(value) == simdjson::SUCCESS) return value;
-    std::int64_t number = 0;
-    if (element.get(number) == simdjson::SUCCESS && (number == 0 || number == 1)) return number == 1;
-  } else if constexpr (std::is_floating_point_v<T>) {
-    double value = 0;
-    if (element.get(value) == simdjson::SUCCESS) return static_cast<T>(value);
-  } else if constexpr (std::is_same_v<T, std::uint64_t>) {
-    std::uint64_t value = 0;
-    if (element.get(value) == simdjson::SUCCESS) return value;
-  } else {
-    std::int64_t value = 0;
-    if (element.get(value) == simdjson::SUCCESS && std::in_range<T>(value)) return static_cast<T>(value);
-  }
-  refuse(
-      fmt::format("'data' of input '{}' has an element that is no {}", base::shown(name), datatype_name(dtype_of<T>)));
-}
-
-template <typename T>
-void fill(Tensor& tensor, const dom::element& data, const std::string& name) {
-  T* next = tensor.mutable_data<T>();
-  for_leaves(data, [&](const dom::element& leaf) {
-    if constexpr (std::is_same_v<T, std::string>) *next++ = text_of(leaf, "data");
-    else *next++ = number_of<T>(leaf, name);
-  });
-}
-
-Tensor tensor_of(const InferenceInput& input, const dom::element& data) {
-  const std::int64_t elements = checked_elements(input.name, input.shape);
-  const std::int64_t found = count_leaves(data);
-  if (elements != found)
-    refuse(fmt::format("'data' of input '{}' has {} elements, expected {} for the shape {}", base::shown(input.name),
-                       found, elements, to_string(input.shape)));
-  Tensor tensor(input.dtype, input.shape);
-  switch (input.dtype) {
-    case DType::boolean:
-      fill<bool>(tensor, data, input.name);
-      break;
-    case DType::u8:
-      fill<std::uint8_t>(tensor, data, input.name);
-      break;
-    case DType::u16:
-      fill<std::uint16_t>(tensor, data, input.name);
-      break;
-    case DType::u32:
-      fill<std::uint32_t>(tensor, data, input.name);
-      break;
-    case DType::u64:
-      fill<std::uint64_t>(tensor, data, input.name);
-      break;
-    case DType::i8:
-      fill<std::int8_t>(tensor, data, input.name);
-      break;
-    case DType::i16:
-      fill<std::int16_t>(tensor, data, input.name);
-      break;
-    case DType::i32:
-      fill<std::int32_t>(tensor, data, input.name);
-      break;
-    case DType::i64:
-      fill<std::int64_t>(tensor, data, input.name);
-      break;
-    case DType::f32:
-      fill<float>(tensor, data, input.name);
-      break;
-    case DType::f64:
-      fill<double>(tensor, data, input.name);
-      break;
-    case DType::string:
-      fill<std::string>(tensor, data, input.name);
-      break;
-    default:
-      refuse(fmt::format("input '{}' is {}, which JSON cannot hold: send it as binary data", base::shown(input.name),
-                         datatype_name(input.dtype)));
-  }
-  return tensor;
-}
 
 // The place of the data, from "parameters" of an input or an output.
 struct Placement {
@@ -206,7 +64,7 @@ class Inputs {
     input.region = placement.region;
     if (input.region) checked_elements(input.name, input.shape);
     else if (placement.binary_bytes) input.tensor = binary_tensor(input, *placement.binary_bytes);
-    else if (data) input.tensor = tensor_of(input, *data);
+    else if (data) input.tensor = json_tensor(input.name, input.dtype, input.shape, *data);
     else refuse(fmt::format("input '{}' has neither 'data' nor 'binary_data_size'", base::shown(input.name)));
     inputs.push_back(std::move(input));
   }
@@ -249,39 +107,6 @@ void read_outputs(const dom::array& array, const DecodeLimits& limits, Inference
   }
 }
 
-// Microseconds as a number, or as a text of digits, which some clients send.
-std::int64_t timeout_ns(const dom::element& element) {
-  std::int64_t us = 0;
-  if (element.get(us) != simdjson::SUCCESS) refuse("'timeout' is not a number of microseconds");
-  if (us < 0 || us > std::numeric_limits<std::int64_t>::max() / 1000 / 4) refuse("'timeout' is out of range");
-  return us * 1000;
-}
-
-SequenceId sequence_id(const dom::element& element) {
-  SequenceId id;
-  std::string_view text;
-  if (element.get(text) == simdjson::SUCCESS) id.text = text;
-  else if (element.get(id.number) != simdjson::SUCCESS)
-    refuse("'sequence_id' is neither a whole number of at least 0 nor a text");
-  return id;
-}
-
-void read_parameters(const dom::object& parameters, InferenceRequest& request) {
-  for (const dom::key_value_pair field : parameters) {
-    if (field.key == "binary_data_output") request.binary_by_default = bool_of(field.value, field.key);
-    else if (field.key == "timeout") request.timeout_ns = timeout_ns(field.value);
-    else if (field.key == "routing_key") request.routing_key = text_of(field.value, field.key);
-    else if (field.key == "priority") {
-      const std::int64_t priority = whole_of(field.value, field.key);
-      if (priority < 0) refuse("'priority' is negative");
-      request.priority = static_cast<std::uint64_t>(priority);
-    } else if (field.key == "sequence_id") {
-      request.sequence.id = sequence_id(field.value);
-    } else if (field.key == "sequence_start") request.sequence.is_start = bool_of(field.value, field.key);
-    else if (field.key == "sequence_end") request.sequence.is_end = bool_of(field.value, field.key);
-  }
-}
-
 InferenceRequest read_request(const dom::object& root, std::string_view binary, const DecodeLimits& limits,
                               const std::shared_ptr<const void>& owner) {
   InferenceRequest request;
@@ -290,8 +115,10 @@ InferenceRequest read_request(const dom::object& root, std::string_view binary, 
   bool has_inputs = false;
   for (const dom::key_value_pair field : root) {
     if (field.key == "id") request.id = text_of(field.value, field.key);
-    else if (field.key == "parameters") read_parameters(object_of(field.value, field.key), request);
-    else if (field.key == "outputs") read_outputs(array_of(field.value, field.key), limits, request, output_binary);
+    else if (field.key == "parameters") {
+      for (const dom::key_value_pair parameter : object_of(field.value, field.key))
+        read_request_parameter(parameter, request);
+    } else if (field.key == "outputs") read_outputs(array_of(field.value, field.key), limits, request, output_binary);
     else if (field.key == "inputs") {
       has_inputs = true;
       for (const dom::element element : array_of(field.value, field.key))
@@ -314,14 +141,7 @@ InferenceRequest decode_request(std::string_view body, std::optional<std::size_t
   const std::string_view json = body.substr(0, json_bytes.value_or(body.size()));
   if (json.empty()) refuse("the request is empty, expected a JSON object");
   dom::parser parser;
-  if (parser.allocate(json.size(), static_cast<std::size_t>(limits.max_json_depth)) != simdjson::SUCCESS)
-    throw Failure(Reason::unavailable, "the server is short of memory", 1);
-  dom::element root;
-  if (const simdjson::error_code error = parser.parse(json.data(), json.size()).get(root)) {
-    if (error == simdjson::DEPTH_ERROR)
-      refuse(fmt::format("the JSON text is nested more than {} deep", limits.max_json_depth));
-    refuse(fmt::format("the JSON text is malformed: {}", simdjson::error_message(error)));
-  }
+  const dom::element root = parse_json(parser, json, limits.max_json_depth);
   return read_request(object_of(root, "the request"), body.substr(json.size()), limits, owner);
 }
 

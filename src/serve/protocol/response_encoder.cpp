@@ -140,6 +140,13 @@ void append_json_text(std::string_view text, std::string& json) {
   json += '"';
 }
 
+void append_value(const OutputTensor& output, std::string& json) {
+  const bool is_list = output.tensor.elements() != 1;
+  if (is_list) json += '[';
+  append_data(output, json);
+  if (is_list) json += ']';
+}
+
 std::string json_text(std::string_view text) {
   std::string json;
   append_json_text(text, json);

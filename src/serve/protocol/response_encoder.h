@@ -20,6 +20,9 @@ struct EncodedResponse {
 // Throws Failure(bad_request) for a tensor that JSON cannot hold (FP16, BF16).
 EncodedResponse encode_response(const InferenceResponse& response, const InferenceRequest& request);
 
+// Appends an output's element, or a list of all its elements if it has another number of them. Throws as above.
+void append_value(const OutputTensor& output, std::string& json);
+
 // Appends a JSON string with its quotes; bytes that are no UTF-8 become U+FFFD.
 void append_json_text(std::string_view text, std::string& json);
 std::string json_text(std::string_view text);

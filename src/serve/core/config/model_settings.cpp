@@ -25,6 +25,19 @@ std::map<std::string, std::string> values_of(io::TomlTable table) {
   return values;
 }
 
+// Likewise, with the keys of the tables in it as "table.key".
+std::map<std::string, std::string> generate_values(io::TomlTable table) {
+  std::map<std::string, std::string> values;
+  const std::vector<std::string> tables = table.tables();
+  for (const std::string& name : tables) {
+    for (const auto& [key, value] : values_of(table.table(name))) values[name + "." + key] = value;
+  }
+  for (const std::string& key : table.keys()) {
+    if (std::ranges::find(tables, key) == tables.end()) values[key] = table.value_as_text(key);
+  }
+  return values;
+}
+
 std::string read_text(const std::filesystem::path& folder, const std::string& name) {
   io::InputFile file = io::InputFile::open_below(folder, name);
   require(file.bytes() <= kMostConfigBytes, ErrorKind::over_budget, "{} has {} bytes, at most {} are read", file.name(),
@@ -109,6 +122,7 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
     settings.shares[version_of(version, where)] = shares.number(version, 0);
   settings.before = values_of(table.table("before"));
   settings.after = values_of(table.table("after"));
+  settings.generate = generate_values(table.table("generate"));
   if (settings.shares.empty() || table.has("versions")) {
     const std::int64_t versions = table.whole("versions", 1);
     require(versions >= 1 && versions <= kMostVersions, ErrorKind::invalid_argument,

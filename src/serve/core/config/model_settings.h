@@ -30,6 +30,9 @@ struct ModelSettings {
 
   // The tables [before] and [after]: steps before and after the network, see core/steps/step.h. Empty: none.
   std::map<std::string, std::string> before, after;
+  // The table [generate], with keys such as "steps", "feed.INPUT" and "stop.OUTPUT"; see
+  // serve/core/models/generation.h.
+  std::map<std::string, std::string> generate;
 
   // Parts of the requests that versions get which are not named by the request; none: the highest gets all.
   std::map<std::int64_t, double> shares;

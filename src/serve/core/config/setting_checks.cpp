@@ -78,6 +78,7 @@ void read_parameters(ModelSettings& settings, const std::string& where) {
     else if (key.starts_with("share.")) settings.shares[version_of(key.substr(6), where)] = number_of(text, key, where);
     else if (key.starts_with("before.")) settings.before[key.substr(7)] = text;
     else if (key.starts_with("after.")) settings.after[key.substr(6)] = text;
+    else if (key.starts_with("generate.")) settings.generate[key.substr(9)] = text;
     else if (settings.config.backend() != kPictureBackend)
       settings.ignored.push_back(
           {fmt::format("parameters['{}']", base::shown(key)), "this server has no such setting"});

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "serve/core/models/cached_model.h"
 #include "serve/core/models/ensemble.h"
+#include "serve/core/models/generation.h"
 #include "serve/core/models/picture_model.h"
 #include "serve/core/models/pipeline.h"
 #include "serve/core/models/repository_folder.h"
@@ -101,6 +102,7 @@ std::shared_ptr<Servable> Repository::make_model(const fs::path& folder, const s
 std::shared_ptr<Servable> Repository::make_version(const fs::path& folder, const std::string& version,
                                                    const ModelSettings& settings) {
   std::shared_ptr<Servable> model = make_model(folder, version, settings);
+  generation_rules(model->info());  // their mistakes are told when the model is loaded
   run_warm_up(*model, folder);
   if (!settings.config.response_cache().enable()) return model;
   return std::make_shared<CachedModel>(std::move(model), cache_);

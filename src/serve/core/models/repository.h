@@ -78,6 +78,8 @@ class Repository {
   CacheCounters cache_counters() const { return cache_.counters(); }
   // To the version that the call names, or that its sequence runs on. Throws Failure as Servable::submit and find do.
   void submit(const std::shared_ptr<Call>& call) const;
+  // Ends the request's sequence where it is open: none of its requests comes any more.
+  void end_sequence(const InferenceRequest& request) const;
   // Until load_all() has ended, a model that is not there is one that will come: Failure(unavailable).
   void expect_loading() { loads_all_ = true; }
   // load_all() ends after the model that it is loading. Thread-safe, without waiting.

@@ -81,6 +81,11 @@ std::shared_ptr<Servable> Repository::route(const InferenceRequest& request) con
   return chosen;
 }
 
+void Repository::end_sequence(const InferenceRequest& request) const {
+  const std::shared_ptr<Servable> servable = route(request);
+  if (servable->holds(request.sequence.id)) servable->end_sequence(request.sequence.id);
+}
+
 void Repository::submit(const std::shared_ptr<Call>& call) const {
   for (int i = 0; i < kTries; ++i) {
     if (route(call->request)->submit(call)) return;

@@ -13,12 +13,6 @@
 
 namespace tessera::serve {
 
-struct TensorInfo {
-  std::string name;
-  DType dtype = DType::undefined;
-  Shape shape;  // as a client sends or receives it, with the batch first; -1: any size
-};
-
 struct ServableInfo {
   std::string name, version;
   std::string platform;  // "onnxruntime_onnx" for clients that know Triton's names, "ensemble" …

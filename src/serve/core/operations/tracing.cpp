@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostWaiting = 8192, kMostSent = 512;  // spans
 constexpr std::size_t kMostState = 512;                      // bytes of tracestate, as the specification asks
-constexpr std::chrono::milliseconds kGather{200}, kPause{1000};
+constexpr std::chrono::milliseconds kGather{200}, kBetweenTries{1000};
 constexpr std::int64_t kMostFlush_ns = 2'000'000'000;
 
 bool is_hex(std::string_view text) {
@@ -177,7 +177,7 @@ void Tracer::work() {
     (sent ? sent_ : lost_) += spans.size();
     was_lost = !sent;
     lock.lock();
-    if (!sent) changed_.wait_for(lock, kPause, [this] { return stops_; });
+    if (!sent) changed_.wait_for(lock, kBetweenTries, [this] { return stops_; });
   }
   lost_ += waiting_.size();
 }

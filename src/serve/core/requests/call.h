@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <utility>
 
 #include "serve/protocol/failure.h"
 #include "serve/protocol/inference.h"
@@ -31,7 +33,30 @@ inline std::int64_t now_ns() {
   return Clock::steady().now_ns();
 }
 
-struct Call {
+class Call {
+ public:
+  // Nobody waits for the answer any more. By any thread.
+  void cancel() {
+    std::function<void()> hook;
+    {
+      const std::lock_guard lock(mutex_);
+      cancellation.cancel();
+      hook = std::exchange(hook_, nullptr);
+    }
+    if (hook) hook();
+  }
+  // `hook` is called by cancel(): at once if the call has been cancelled already.
+  void on_cancel(std::function<void()> hook) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!cancellation.flag().load(std::memory_order_relaxed)) {
+        hook_ = std::move(hook);
+        return;
+      }
+    }
+    hook();
+  }
+
   InferenceRequest request;
   Cancellation cancellation;            // set when nobody waits for the answer any more
   std::int64_t arrival_ns = 0;          // of the steady clock, like the deadline
@@ -42,6 +67,10 @@ struct Call {
   std::shared_ptr<RequestTimes> times;  // null: nobody asks
   // Called exactly once, by any thread, unless what was given the call threw before.
   std::function<void(Outcome)> done;
+
+ private:
+  std::mutex mutex_;
+  std::function<void()> hook_;
 };
 
 }  // namespace tessera::serve
