@@ -3,6 +3,8 @@
 #include <array>
 #include <unordered_map>
 
+#include "text/unicode.h"
+
 namespace tessera::text {
 namespace {
 
@@ -39,6 +41,16 @@ std::optional<char> byte_of_character(char32_t character) {
   }();
   const auto found = bytes.find(character);
   return found == bytes.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string bytes_of_characters(std::string_view token) {
+  std::string bytes;
+  for (const char32_t character : decode_utf8(token)) {
+    const std::optional<char> byte = byte_of_character(character);
+    if (!byte) return std::string(token);
+    bytes.push_back(*byte);
+  }
+  return bytes;
 }
 
 }  // namespace tessera::text

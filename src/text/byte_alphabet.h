@@ -12,5 +12,8 @@ namespace tessera::text {
 std::u32string as_byte_characters(std::string_view bytes);
 // The byte that a character stands for, or none.
 std::optional<char> byte_of_character(char32_t character);
+// The bytes that a token's characters stand for. A token with a character that stands for none is an added one, and
+// stands for itself.
+std::string bytes_of_characters(std::string_view token);
 
 }  // namespace tessera::text

@@ -1,15 +1,15 @@
 // Byte-pair encoding: neighbouring symbols of a word are joined in the order of the learned merges (Sennrich et al.,
 // arXiv:1508.07909).
-#include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <queue>
 #include <tuple>
 #include <utility>
 
+#include "tessera/tokenizer.h"
 #include "text/json_part.h"
 #include "text/token_model.h"
-#include "text/unicode.h"
 
 namespace tessera::text {
 namespace {
@@ -45,6 +45,13 @@ struct Candidate {
   }
 };
 
+// "a b" as its parts. The space of a token, which some vocabularies write as it is, cannot be the first character.
+std::pair<std::string_view, std::string_view> parts_of(std::string_view merge, ErrorKind kind) {
+  const std::size_t space = merge.find(' ', 1);
+  require(space != std::string_view::npos, kind, "the tokenizer's merge '{}' has no two parts", merge);
+  return {merge.substr(0, space), merge.substr(space + 1)};
+}
+
 class BytePairs : public TokenModel {
  public:
   explicit BytePairs(const nlohmann::json& part)
@@ -58,13 +65,33 @@ class BytePairs : public TokenModel {
     for (const nlohmann::json& merge : part.at("merges")) add_merge(merge);
     unknown_ = vocabulary_.id_of(text_of(part, "unk_token", ""));
     if (flag_of(part, "byte_fallback", false)) bytes_ = byte_tokens(vocabulary_);
+    find_single_bytes();
+  }
+
+  BytePairs(const TokenizerParts& parts, bool takes_whole_words, bool falls_back)
+      : ignores_merges_(takes_whole_words), joins_unknown_(falls_back), unknown_(falls_back ? parts.unknown : -1) {
+    is_control_.resize(parts.tokens.size());
+    for (std::size_t i = 0; i < parts.tokens.size(); ++i) {
+      vocabulary_.add(parts.tokens[i], static_cast<std::int64_t>(i));
+      is_control_[i] = kind_of(parts, i) == TokenKind::control || kind_of(parts, i) == TokenKind::unknown;
+    }
+    merges_.reserve(parts.merges.size());
+    for (const std::string& merge : parts.merges) {
+      const auto [left, right] = parts_of(merge, ErrorKind::invalid_model);
+      add_merge(left, right, ErrorKind::invalid_model);
+    }
+    if (falls_back) bytes_ = byte_tokens(vocabulary_);
+    find_single_bytes();
   }
 
   void append_tokens(const std::string& word, std::vector<std::int64_t>& out) const override {
     if (word.empty()) return;
-    if (const std::int64_t whole = vocabulary_.id_of(word); ignores_merges_ && whole >= 0) {
-      out.push_back(whole);
-      return;
+    if (ignores_merges_) {
+      const std::int64_t whole = text_token(word);
+      if (whole >= 0) {
+        out.push_back(whole);
+        return;
+      }
     }
     std::vector<Symbol> symbols = symbols_of(word);
     merge(symbols);
@@ -75,51 +102,73 @@ class BytePairs : public TokenModel {
  private:
   // "a b" or ["a", "b"].
   void add_merge(const nlohmann::json& merge) {
-    std::string left, right;
     if (merge.is_string()) {
-      const std::string text = merge.get<std::string>();
-      const std::size_t space = text.find(' ');
-      require(space != std::string::npos, ErrorKind::invalid_argument, "the tokenizer's merge '{}' has no two parts",
-              text);
-      left = text.substr(0, space);
-      right = text.substr(space + 1);
-    } else {
-      require(merge.is_array() && merge.size() == 2, ErrorKind::invalid_argument,
-              "merge {} of the tokenizer has no two parts", merges_.size());
-      left = merge[0].get<std::string>();
-      right = merge[1].get<std::string>();
+      const auto& text = merge.get_ref<const std::string&>();
+      const auto [left, right] = parts_of(text, ErrorKind::invalid_argument);
+      add_merge(left, right, ErrorKind::invalid_argument);
+      return;
     }
+    require(merge.is_array() && merge.size() == 2, ErrorKind::invalid_argument,
+            "merge {} of the tokenizer has no two parts", merges_.size());
+    add_merge(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>(),
+              ErrorKind::invalid_argument);
+  }
+
+  void add_merge(std::string_view left, std::string_view right, ErrorKind kind) {
     // The prefix of what continues a word is not repeated in the middle of a token.
-    const std::string tail = right.starts_with(prefix_) ? right.substr(prefix_.size()) : right;
-    const std::int64_t a = vocabulary_.id_of(left), b = vocabulary_.id_of(right), both = vocabulary_.id_of(left + tail);
-    require(a >= 0 && b >= 0 && both >= 0, ErrorKind::invalid_argument,
+    const std::string_view tail = right.starts_with(prefix_) ? right.substr(prefix_.size()) : right;
+    const std::int64_t a = vocabulary_.id_of(left), b = vocabulary_.id_of(right);
+    const std::int64_t both = vocabulary_.id_of(std::string(left).append(tail));
+    require(a >= 0 && b >= 0 && both >= 0, kind,
             "the tokenizer merges '{}' and '{}', which are not all in its vocabulary", left, right);
     merges_[{a, b}] = {rank_++, both};
   }
 
+  // The token with this text, unless it is a control token, which no text becomes.
+  std::int64_t text_token(std::string_view text) const {
+    const std::int64_t id = vocabulary_.id_of(text);
+    return id >= 0 && !is_control_.empty() && is_control_[static_cast<std::size_t>(id)] ? -1 : id;
+  }
+
+  void find_single_bytes() {
+    for (std::size_t byte = 0; byte < ascii_.size(); ++byte)
+      ascii_[byte] = text_token(std::string(1, static_cast<char>(byte)));
+  }
+
   std::vector<Symbol> symbols_of(const std::string& word) const {
-    std::vector<std::int64_t> ids;
-    const std::u32string characters = decode_utf8(word);
+    std::vector<Symbol> symbols;
+    symbols.reserve(word.size());
+    const auto add = [&](std::int64_t id) {
+      symbols.push_back({id, symbols.empty() ? kNone : symbols.size() - 1, symbols.size() + 1});
+    };
+    const bool is_plain = prefix_.empty() && suffix_.empty();
     bool unknown_before = false;
-    for (std::size_t i = 0; i < characters.size(); ++i) {
-      std::string character;
-      append_utf8(character, characters[i]);
-      const std::string symbol = (i > 0 ? prefix_ : "") + character + (i + 1 == characters.size() ? suffix_ : "");
-      const std::int64_t id = vocabulary_.id_of(symbol);
+    std::string framed;
+    for (std::size_t first = 0; first < word.size();) {
+      std::size_t last = first + 1;
+      while (last < word.size() && (static_cast<unsigned char>(word[last]) & 0xC0) == 0x80) ++last;
+      std::string_view symbol = std::string_view(word).substr(first, last - first);
+      if (!is_plain) {
+        framed = first > 0 ? prefix_ : std::string();
+        framed.append(symbol);
+        if (last == word.size()) framed += suffix_;
+        symbol = framed;
+      }
+      const bool is_ascii = is_plain && last - first == 1 && static_cast<unsigned char>(symbol[0]) < ascii_.size();
+      const std::int64_t id = is_ascii ? ascii_[static_cast<unsigned char>(symbol[0])] : text_token(symbol);
       const bool unknown = id < 0 && bytes_.empty();
       if (id >= 0) {
-        ids.push_back(id);
+        add(id);
       } else if (!bytes_.empty()) {
-        for (const char byte : symbol) ids.push_back(bytes_[static_cast<unsigned char>(byte)]);
+        for (const char byte : symbol) add(bytes_[static_cast<unsigned char>(byte)]);
       } else if (unknown_ >= 0 && !(joins_unknown_ && unknown_before)) {
         // A vocabulary without a token for unknown text drops the character.
-        ids.push_back(unknown_);
+        add(unknown_);
       }
       unknown_before = unknown;
+      first = last;
     }
-    std::vector<Symbol> symbols;
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      symbols.push_back({ids[i], i > 0 ? i - 1 : kNone, i + 1 < ids.size() ? i + 1 : kNone});
+    if (!symbols.empty()) symbols.back().after = kNone;
     return symbols;
   }
 
@@ -155,7 +204,9 @@ class BytePairs : public TokenModel {
   std::string prefix_, suffix_;
   bool ignores_merges_, joins_unknown_;
   std::int64_t unknown_ = -1, rank_ = 0;
-  std::vector<std::int64_t> bytes_;  // of the fallback to bytes; empty: there is none
+  std::vector<bool> is_control_;           // by token; empty: none is
+  std::array<std::int64_t, 128> ascii_{};  // the tokens of single characters
+  std::vector<std::int64_t> bytes_;        // of the fallback to bytes; empty: there is none
   std::unordered_map<std::pair<std::int64_t, std::int64_t>, Merge, PairHash> merges_;
 };
 
@@ -163,6 +214,10 @@ class BytePairs : public TokenModel {
 
 std::unique_ptr<TokenModel> make_byte_pairs(const nlohmann::json& part) {
   return std::make_unique<BytePairs>(part);
+}
+
+std::unique_ptr<TokenModel> make_byte_pairs(const TokenizerParts& parts, bool takes_whole_words, bool falls_back) {
+  return std::make_unique<BytePairs>(parts, takes_whole_words, falls_back);
 }
 
 }  // namespace tessera::text

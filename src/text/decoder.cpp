@@ -1,5 +1,6 @@
 #include "text/decoder.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -54,17 +55,7 @@ Decoder word_piece(const nlohmann::json& part) {
 
 Tokens byte_level(const Tokens& tokens) {
   std::string bytes;
-  for (const std::string& token : tokens) {
-    std::string own;
-    bool all = true;
-    for (const char32_t character : decode_utf8(token)) {
-      const std::optional<char> byte = byte_of_character(character);
-      if (byte) own.push_back(*byte);
-      else all = false;
-    }
-    // An added token stands for itself.
-    bytes += all ? own : token;
-  }
+  for (const std::string& token : tokens) bytes += bytes_of_characters(token);
   return {as_utf8(bytes)};
 }
 
@@ -78,14 +69,6 @@ Decoder metaspace_decoder(const nlohmann::json& part) {
     }
     return tokens;
   };
-}
-
-// "<0x0A>": the byte 10.
-std::optional<char> byte_of_token(std::string_view token) {
-  if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return std::nullopt;
-  unsigned value = 0;
-  const auto [end, code] = std::from_chars(token.data() + 3, token.data() + 5, value, 16);
-  return code == std::errc() && end == token.data() + 5 ? std::optional(static_cast<char>(value)) : std::nullopt;
 }
 
 // Runs of byte tokens become characters, or one U+FFFD for each byte where they are no UTF-8.
@@ -152,7 +135,63 @@ Decoder decoder_sequence(const nlohmann::json& part, int depth) {
   };
 }
 
+// Adds one member of a sequence to what the members before it do. False where it does not work token by token.
+bool add_member(PieceDecoder& pieces, std::vector<std::function<void(std::string&, bool)>>& steps, bool& fused,
+                const nlohmann::json& part) {
+  const std::string type = type_of(part, kDecoder);
+  if (type == "Fuse") return fused = true;
+  if (type == "Strip") {
+    const std::int64_t start = whole_number(part, "start", 0);
+    pieces.drops_first_space = start == 1;
+    return fused && start <= 1 && whole_number(part, "stop", 0) == 0 && part.at("content") == " ";
+  }
+  if (fused || pieces.groups_bytes) return false;
+  if (type == "ByteFallback") return pieces.groups_bytes = true;
+  if (type == "Replace") {
+    const nlohmann::json& pattern = part.at("pattern");
+    if (!pattern.is_object() || !pattern.contains("String")) return false;
+    steps.emplace_back([from = pattern.at("String").get<std::string>(), to = part.at("content").get<std::string>()](
+                           std::string& token, bool) { replace_all(token, from, to); });
+    return true;
+  }
+  if (type != "Metaspace") return false;
+  const std::string scheme =
+      text_of(part, "prepend_scheme", flag_of(part, "add_prefix_space", true) ? "always" : "never");
+  steps.emplace_back([mark = text_of(part, "replacement", "\u2581"), drops_first = scheme != "never"](
+                         std::string& token, bool is_first) {
+    if (is_first && drops_first && token.starts_with(mark)) token.erase(0, mark.size());
+    replace_all(token, mark, " ");
+  });
+  return true;
+}
+
 }  // namespace
+
+// "<0x0A>": the byte 10.
+std::optional<char> byte_of_token(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return std::nullopt;
+  unsigned value = 0;
+  const auto [end, code] = std::from_chars(token.data() + 3, token.data() + 5, value, 16);
+  return code == std::errc() && end == token.data() + 5 ? std::optional(static_cast<char>(value)) : std::nullopt;
+}
+
+PieceDecoder make_piece_decoder(const nlohmann::json& part) {
+  if (part.is_null()) return {};
+  if (type_of(part, kDecoder) == "ByteLevel")
+    return {.bytes = [](std::int64_t, std::string_view token, bool) { return bytes_of_characters(token); }};
+  PieceDecoder pieces;
+  std::vector<std::function<void(std::string&, bool)>> steps;
+  bool fused = false;
+  const auto add = [&](const nlohmann::json& member) { return add_member(pieces, steps, fused, member); };
+  const bool all = type_of(part, kDecoder) == "Sequence" ? std::ranges::all_of(part.at("decoders"), add) : add(part);
+  if (!all) return {};
+  pieces.bytes = [steps](std::int64_t, std::string_view token, bool is_first) {
+    std::string bytes(token);
+    for (const auto& step : steps) step(bytes, is_first);
+    return bytes;
+  };
+  return pieces;
+}
 
 Decoder make_decoder(const nlohmann::json& part, int depth) {
   if (part.is_null()) {

@@ -23,6 +23,27 @@ std::string message_of(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
+// Unicode's white space. PCRE2's \s has U+180E as well, which Unicode took out in version 6.3.
+constexpr const char* kWhiteSpace = "\\t-\\r\\x{85}\\p{Z}";
+
+// The expression with \s and, outside of classes, \S replaced.
+std::string with_unicode_spaces(std::string_view expression) {
+  std::string result;
+  bool in_class = false;
+  for (std::size_t i = 0; i < expression.size(); ++i) {
+    const char character = expression[i];
+    const char next = character == '\\' && i + 1 < expression.size() ? expression[i + 1] : '\0';
+    if (next == 's') result += in_class ? kWhiteSpace : fmt::format("[{}]", kWhiteSpace);
+    else if (next == 'S' && !in_class) result += fmt::format("[^{}]", kWhiteSpace);
+    else if (next != '\0') result.append(expression, i, 2);
+    else result.push_back(character);
+    if (next != '\0') ++i;
+    else if (character == '[') in_class = true;
+    else if (character == ']') in_class = false;
+  }
+  return result;
+}
+
 struct Free {
   void operator()(pcre2_code* code) const { pcre2_code_free(code); }
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
@@ -35,9 +56,10 @@ struct Pattern::Regex {
   std::unique_ptr<pcre2_code, Free> code;
   std::unique_ptr<pcre2_match_context, Free> limits{pcre2_match_context_create(nullptr)};
 
-  explicit Regex(const std::string& expression) {
+  explicit Regex(const std::string& given) {
     int error = 0;
     PCRE2_SIZE position = 0;
+    const std::string expression = with_unicode_spaces(given);
     code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(),
                              PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &position, nullptr));
     require(code != nullptr, ErrorKind::invalid_argument, "the regular expression '{}' is wrong at byte {}: {}",

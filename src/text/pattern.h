@@ -14,7 +14,8 @@ using Span = std::pair<std::size_t, std::size_t>;
 
 class Pattern {
  public:
-  // From {"String": …}, {"Regex": …} or a plain string. Throws Error(invalid_argument) for an invalid expression.
+  // From {"String": …}, {"Regex": …} or a plain string. In expressions, \s is Unicode's white space, as the libraries
+  // of tokenizers have it. Throws Error(invalid_argument) for an invalid expression.
   explicit Pattern(const nlohmann::json& json);
   static Pattern regex(const std::string& expression);
   ~Pattern();

@@ -109,30 +109,16 @@ PreTokenizer split_at(IsDelimiter is_delimiter, Delimiters delimiters) {
   };
 }
 
-PreTokenizer in_turn(std::vector<PreTokenizer> members) {
-  return [members = std::move(members)](std::vector<Word> words) {
-    for (const PreTokenizer& member : members) {
-      words = member(std::move(words));
-      std::size_t characters = 0;
-      for (const Word& word : words) characters += word.text.size();
-      check_length(characters);
-    }
-    return words;
-  };
-}
-
 PreTokenizer byte_level(const nlohmann::json& part) {
   const bool adds_space = flag_of(part, "add_prefix_space", true);
-  const PreTokenizer cut =
-      flag_of(part, "use_regex", true)
-          ? split(std::make_shared<const Pattern>(Pattern::regex(kByteLevelWords)), Delimiters::isolated, false)
-          : PreTokenizer([](std::vector<Word> words) { return words; });
-  return [=](std::vector<Word> words) {
+  const PreTokenizer cut = flag_of(part, "use_regex", true)
+                               ? isolate_matches(kByteLevelWords)
+                               : PreTokenizer([](std::vector<Word> words) { return words; });
+  return [=, as_bytes = write_bytes()](std::vector<Word> words) {
     for (Word& word : words)
       if (adds_space && (word.text.empty() || word.text.front() != U' ')) word.text.insert(word.text.begin(), U' ');
     words = cut(std::move(words));
-    for (Word& word : words) word.text = as_byte_characters(encode_utf8(word.text));
-    return words;
+    return as_bytes(std::move(words));
   };
 }
 
@@ -170,6 +156,29 @@ PreTokenizer pre_tokenizer_sequence(const nlohmann::json& part, int depth) {
 }
 
 }  // namespace
+
+PreTokenizer isolate_matches(const std::string& expression) {
+  return split(std::make_shared<const Pattern>(Pattern::regex(expression)), Delimiters::isolated, false);
+}
+
+PreTokenizer write_bytes() {
+  return [](std::vector<Word> words) {
+    for (Word& word : words) word.text = as_byte_characters(encode_utf8(word.text));
+    return words;
+  };
+}
+
+PreTokenizer in_turn(std::vector<PreTokenizer> members) {
+  return [members = std::move(members)](std::vector<Word> words) {
+    for (const PreTokenizer& member : members) {
+      words = member(std::move(words));
+      std::size_t characters = 0;
+      for (const Word& word : words) characters += word.text.size();
+      check_length(characters);
+    }
+    return words;
+  };
+}
 
 PreTokenizer make_pre_tokenizer(const nlohmann::json& part, int depth) {
   if (part.is_null()) return [](std::vector<Word> words) { return words; };

@@ -19,4 +19,11 @@ using PreTokenizer = std::function<std::vector<Word>(std::vector<Word>)>;
 // unknown type, invalid_argument for an invalid part.
 PreTokenizer make_pre_tokenizer(const nlohmann::json& part, int depth = 0);
 
+// One after the other.
+PreTokenizer in_turn(std::vector<PreTokenizer> members);
+// Makes each match of a regular expression a word of its own, and each stretch between matches.
+PreTokenizer isolate_matches(const std::string& expression);
+// Writes the bytes of a word as the characters that stand for them (byte_alphabet.h).
+PreTokenizer write_bytes();
+
 }  // namespace tessera::text

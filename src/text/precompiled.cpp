@@ -118,7 +118,11 @@ std::u32string mapped(const CharacterMap& map, const std::u32string& text) {
 
 Normalizer make_precompiled(const nlohmann::json& part) {
   if (!has(part, "precompiled_charsmap")) return [](std::u32string text) { return text; };
-  auto map = std::make_shared<const CharacterMap>(from_base64(part.at("precompiled_charsmap").get<std::string>()));
+  return make_precompiled(from_base64(part.at("precompiled_charsmap").get<std::string>()));
+}
+
+Normalizer make_precompiled(const std::string& bytes) {
+  auto map = std::make_shared<const CharacterMap>(bytes);
   return [map](const std::u32string& text) { return mapped(*map, text); };
 }
 

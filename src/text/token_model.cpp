@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "tessera/tokenizer.h"
 #include "text/json_part.h"
 
 namespace tessera::text {
@@ -17,6 +18,10 @@ std::vector<std::int64_t> byte_tokens(const Vocabulary& vocabulary) {
     if (ids.back() < 0) return {};
   }
   return ids;
+}
+
+TokenKind kind_of(const TokenizerParts& parts, std::size_t id) {
+  return parts.types.empty() ? TokenKind::normal : static_cast<TokenKind>(parts.types[id]);
 }
 
 std::unique_ptr<TokenModel> make_token_model(const nlohmann::json& part) {

@@ -9,6 +9,10 @@
 
 #include "text/vocabulary.h"
 
+namespace tessera {
+struct TokenizerParts;
+}
+
 namespace tessera::text {
 
 class TokenModel {
@@ -32,6 +36,18 @@ std::unique_ptr<TokenModel> make_word_pieces(const nlohmann::json& part);
 std::unique_ptr<TokenModel> make_word_level(const nlohmann::json& part);
 std::unique_ptr<TokenModel> make_byte_pairs(const nlohmann::json& part);
 std::unique_ptr<TokenModel> make_unigram(const nlohmann::json& part);
+
+// From the parts of a GGUF file, whose lists have fitting lengths. Throw Error(invalid_model) for parts that contradict
+// each other.
+std::unique_ptr<TokenModel> make_byte_pairs(const TokenizerParts& parts, bool takes_whole_words, bool falls_back);
+std::unique_ptr<TokenModel> make_scored_pairs(const TokenizerParts& parts);
+std::unique_ptr<TokenModel> make_unigram(const TokenizerParts& parts);
+// BERT's: where a word begins, the file writes "\u2581".
+std::unique_ptr<TokenModel> make_word_pieces(const TokenizerParts& parts);
+
+// The kinds of tokens in TokenizerParts::types.
+enum class TokenKind : std::int32_t { normal = 1, unknown, control, user_defined, unused, byte };
+TokenKind kind_of(const TokenizerParts& parts, std::size_t id);
 
 // Throws Error(invalid_argument): the word has no token, and the vocabulary none for unknown text.
 [[noreturn]] void fail_unknown_text(const std::string& word);

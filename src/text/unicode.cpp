@@ -30,24 +30,58 @@ constexpr std::array<std::pair<char32_t, char32_t>, 8> kIdeographs{{{0x4E00, 0x9
                                                                     {0xF900, 0xFAFF},
                                                                     {0x2F800, 0x2FA1F}}};
 
+// The beginning of a text that is not empty: a character, or as many bytes as could begin one.
+struct Sequence {
+  std::size_t bytes = 1;
+  char32_t character = 0;
+  bool is_whole = false;
+  bool is_open = false;  // the text ends inside a character
+};
+
+// Table 3-7 of the Unicode Standard, "Well-Formed UTF-8 Byte Sequences".
+Sequence first_sequence(std::string_view text) {
+  const auto byte_at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte_at(0);
+  if (first < 0x80) return {1, first, true, false};
+  if (first < 0xC2 || first > 0xF4) return {};
+  const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  char32_t character = first & (0x7Fu >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if (i == text.size()) return {i, 0, false, true};
+    const unsigned least = i > 1 ? 0x80 : first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+    const unsigned most = i > 1 ? 0xBF : first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+    if (byte_at(i) < least || byte_at(i) > most) return {i, 0, false, false};
+    character = (character << 6) | (byte_at(i) & 0x3F);
+  }
+  return {length, character, true, false};
+}
+
 }  // namespace
 
 std::u32string decode_utf8(std::string_view bytes) {
   std::u32string result;
   result.reserve(bytes.size());
-  const auto* next = reinterpret_cast<const utf8proc_uint8_t*>(bytes.data());
-  auto left = static_cast<utf8proc_ssize_t>(bytes.size());
-  while (left > 0) {
-    utf8proc_int32_t character = 0;
-    const utf8proc_ssize_t taken = utf8proc_iterate(next, left, &character);
-    result.push_back(taken > 0 ? static_cast<char32_t>(character) : U'\uFFFD');
-    next += std::max<utf8proc_ssize_t>(taken, 1);
-    left -= std::max<utf8proc_ssize_t>(taken, 1);
+  while (!bytes.empty()) {
+    const Sequence next = first_sequence(bytes);
+    result.push_back(next.is_whole ? next.character : U'\uFFFD');
+    bytes.remove_prefix(next.bytes);
   }
   return result;
 }
 
+std::size_t incomplete_bytes(std::string_view bytes) {
+  for (std::size_t count = std::min<std::size_t>(3, bytes.size()); count > 0; --count) {
+    const Sequence tail = first_sequence(bytes.substr(bytes.size() - count));
+    if (tail.is_open) return count;
+  }
+  return 0;
+}
+
 void append_utf8(std::string& out, char32_t character) {
+  if (character < 0x80) {
+    out.push_back(static_cast<char>(character));
+    return;
+  }
   std::array<utf8proc_uint8_t, 4> bytes;
   const utf8proc_ssize_t size = utf8proc_encode_char(static_cast<utf8proc_int32_t>(character), bytes.data());
   out.append(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(size));

@@ -6,8 +6,11 @@
 
 namespace tessera::text {
 
-// The characters of a text; a byte that begins no valid UTF-8 sequence counts as U+FFFD.
+// The characters of a text. Bytes that are no UTF-8 count as U+FFFD, one for each longest beginning of a character
+// (Unicode Standard, "U+FFFD Substitution of Maximal Subparts").
 std::u32string decode_utf8(std::string_view bytes);
+// The number of bytes at the end that begin a character which further bytes can complete.
+std::size_t incomplete_bytes(std::string_view bytes);
 std::string encode_utf8(std::u32string_view characters);
 void append_utf8(std::string& out, char32_t character);
 

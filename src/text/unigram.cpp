@@ -1,8 +1,10 @@
 // Unigram: the tokens whose probabilities have the largest product (Kudo, arXiv:1804.10959), found by the Viterbi
 // algorithm.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include "tessera/tokenizer.h"
 #include "text/json_part.h"
 #include "text/token_model.h"
 
@@ -29,14 +31,25 @@ class Unigram : public TokenModel {
       scores_.push_back(entry[1].get<double>());
       least = std::min(least, scores_.back());
     }
-    require(vocabulary_.longest_bytes() <= kLongestToken, ErrorKind::unsupported,
-            "the tokenizer has a token of {} bytes; at most {} are supported", vocabulary_.longest_bytes(),
-            kLongestToken);
+    check_longest();
     unknown_ = has(part, "unk_id") ? whole_number(part.at("unk_id")) : -1;
     require(unknown_ < static_cast<std::int64_t>(scores_.size()), ErrorKind::invalid_argument,
             "the tokenizer's unk_id is {}, beyond its vocabulary of {}", unknown_, scores_.size());
     unknown_score_ = least - kUnknownPenalty;
     if (flag_of(part, "byte_fallback", false)) bytes_ = byte_tokens(vocabulary_);
+  }
+
+  explicit Unigram(const TokenizerParts& parts) : unknown_(parts.unknown) {
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < parts.tokens.size(); ++i) {
+      vocabulary_.add(parts.tokens[i], static_cast<std::int64_t>(i));
+      // Only normal tokens are found in a text; a user-defined one is recognised before.
+      const bool is_normal = kind_of(parts, i) == TokenKind::normal;
+      scores_.push_back(is_normal ? parts.scores[i] : -std::numeric_limits<double>::infinity());
+      if (is_normal) least = std::min(least, scores_.back());
+    }
+    check_longest();
+    unknown_score_ = least - kUnknownPenalty;
   }
 
   void append_tokens(const std::string& word, std::vector<std::int64_t>& out) const override {
@@ -58,6 +71,12 @@ class Unigram : public TokenModel {
   }
 
  private:
+  void check_longest() const {
+    require(vocabulary_.longest_bytes() <= kLongestToken, ErrorKind::unsupported,
+            "the tokenizer has a token of {} bytes; at most {} are supported", vocabulary_.longest_bytes(),
+            kLongestToken);
+  }
+
   // The best way to an end: its last token and where that begins.
   struct Step {
     double score = -std::numeric_limits<double>::infinity();
@@ -78,7 +97,7 @@ class Unigram : public TokenModel {
       const std::size_t most = std::min(vocabulary_.longest_bytes(), word.size() - begin);
       for (std::size_t length = 1; length <= most; ++length) {
         const std::int64_t id = vocabulary_.id_of(std::string_view(word).substr(begin, length));
-        if (id < 0 || id == unknown_) continue;
+        if (id < 0 || id == unknown_ || std::isinf(scores_[static_cast<std::size_t>(id)])) continue;
         offer(begin, begin + length, scores_[static_cast<std::size_t>(id)], id);
         has_single |= length == character;
       }
@@ -101,6 +120,10 @@ class Unigram : public TokenModel {
 
 std::unique_ptr<TokenModel> make_unigram(const nlohmann::json& part) {
   return std::make_unique<Unigram>(part);
+}
+
+std::unique_ptr<TokenModel> make_unigram(const TokenizerParts& parts) {
+  return std::make_unique<Unigram>(parts);
 }
 
 }  // namespace tessera::text

@@ -2,6 +2,7 @@
 // BERT does it). WordLevel: whole words.
 #include <algorithm>
 
+#include "tessera/tokenizer.h"
 #include "text/json_part.h"
 #include "text/token_model.h"
 
@@ -9,6 +10,7 @@ namespace tessera::text {
 namespace {
 
 constexpr std::size_t kLongestPrefix = 256, kMostCharactersOfWord = 10'000;
+constexpr std::size_t kCharactersOfWord = 100;  // BERT's: a longer word is unknown
 
 bool begins_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
@@ -22,12 +24,23 @@ class WordPieces : public TokenModel {
  public:
   explicit WordPieces(const nlohmann::json& part)
       : prefix_(text_of(part, "continuing_subword_prefix", "##")),
-        most_characters_(static_cast<std::size_t>(whole_number(part, "max_input_chars_per_word", 100))) {
+        most_characters_(static_cast<std::size_t>(whole_number(part, "max_input_chars_per_word", kCharactersOfWord))) {
     require(prefix_.size() <= kLongestPrefix && most_characters_ <= kMostCharactersOfWord, ErrorKind::unsupported,
             "the tokenizer has words of {} characters or a prefix of {} bytes; at most {} and {} are supported",
             most_characters_, prefix_.size(), kMostCharactersOfWord, kLongestPrefix);
     read_vocabulary(part, vocabulary_);
     unknown_ = vocabulary_.id_of(text_of(part, "unk_token", "[UNK]"));
+  }
+
+  explicit WordPieces(const TokenizerParts& parts)
+      : prefix_("##"), most_characters_(kCharactersOfWord), unknown_(parts.unknown) {
+    constexpr std::string_view kWordBegin = "\u2581";
+    for (std::size_t i = 0; i < parts.tokens.size(); ++i) {
+      std::string token = parts.tokens[i];
+      if (token.starts_with(kWordBegin)) token.erase(0, kWordBegin.size());
+      else if (kind_of(parts, i) == TokenKind::normal) token.insert(0, prefix_);
+      vocabulary_.add(token, static_cast<std::int64_t>(i));
+    }
   }
 
   void append_tokens(const std::string& word, std::vector<std::int64_t>& out) const override {
@@ -87,6 +100,10 @@ class WordLevel : public TokenModel {
 
 std::unique_ptr<TokenModel> make_word_pieces(const nlohmann::json& part) {
   return std::make_unique<WordPieces>(part);
+}
+
+std::unique_ptr<TokenModel> make_word_pieces(const TokenizerParts& parts) {
+  return std::make_unique<WordPieces>(parts);
 }
 
 std::unique_ptr<TokenModel> make_word_level(const nlohmann::json& part) {
