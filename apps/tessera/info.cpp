@@ -8,7 +8,9 @@
 #include "base/numbers/units.h"
 #include "base/text.h"
 #include "common.h"
+#include "io/model_format.h"
 #include "io/package.h"
+#include "report/inspect/language_file.h"
 #include "report/inspect/model_info.h"
 #include "report/inspect/model_outline.h"
 #include "report/values/json_text.h"
@@ -134,7 +136,19 @@ void print_lists(const InfoOptions& options, const Model& model) {
   if (options.weights) fmt::print("\nweights\n{}", report::weights_text(outline));
 }
 
+void print_language_file(const InfoOptions& options) {
+  require(
+      options.node.empty() && !options.nodes && !options.plan, ErrorKind::invalid_argument,
+      "'{}' is a language model's file, which has weights and no nodes; --weights, --metadata and --json describe it",
+      options.model.model);
+  const report::LanguageFileInfo info = report::describe_language_file(model_path(options.model.model));
+  if (options.json)
+    fmt::print("{}\n", report::json_text(report::language_file_json(info, model_title(options.model.model)), 2));
+  else fmt::print("{}", report::language_file_text(info, options.weights, options.metadata));
+}
+
 void run_info(const InfoOptions& options) {
+  if (io::is_language_model(model_path(options.model.model))) return print_language_file(options);
   const Model model = load_model(options.model);
   if (!options.node.empty()) return print_node(options, model);
   if (model.package() != nullptr) verify_package(model_path(options.model.model));
@@ -159,8 +173,10 @@ void add_info(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
   CLI::App* verb = app.add_subcommand("info",
                                       "Describe a model: signature, operators, size, work, plan; of a .tsr file also "
-                                      "its sections, after checking all checksums");
-  add_model_options(*verb, options->model);
+                                      "its sections, after checking all checksums; of a language model's file its "
+                                      "architecture, sizes, weights, tokenizer and chat template");
+  add_model_options(*verb, options->model,
+                    "an .onnx, .tsr, .gguf or .safetensors file, or a folder with .safetensors files");
   verb->add_flag("--nodes", options->nodes,
                  "List all nodes as the file has them: attributes, inputs and outputs with shapes, subgraphs");
   verb->add_option("--node", options->node,
@@ -178,7 +194,7 @@ void add_info(CLI::App& app) {
   add_run_options(*verb, options->model);
   verb->footer(
       "Examples:\n  tessera info model.onnx\n  tessera info model.onnx --nodes --weights\n  tessera info model.onnx "
-      "--node conv1\n  tessera info model.onnx --plan --dim batch=4");
+      "--node conv1\n  tessera info model.onnx --plan --dim batch=4\n  tessera info model.gguf --metadata");
   verb->callback([options] { run_info(*options); });
 }
 

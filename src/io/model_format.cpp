@@ -2,7 +2,12 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "io/file.h"
+#include "io/gguf/gguf_file.h"
+#include "io/onnx/mapped_file.h"
 #include "io/onnx/reader.h"
+#include "io/safetensors/safetensors_file.h"
 
 namespace tessera::io {
 namespace {
@@ -24,8 +29,16 @@ bool recognises_everything(std::span<const std::byte>) {
   return true;
 }
 
+ReadFile refuse_language_model(const FileToRead&) {
+  fail(ErrorKind::invalid_argument,
+       "this is a language model, which 'tessera generate', 'tessera chat', 'tessera bench' and 'tessera info' read, "
+       "and this command does not");
+}
+
 constexpr ModelFormat kFormats[] = {
     {"a package", ".tsr", 64, is_container, read_package_file},
+    {"a GGUF file", ".gguf", 1, GgufFile::recognises, refuse_language_model, true},
+    {"a safetensors file", ".safetensors", 1, SafetensorsFile::recognises, refuse_language_model, true},
     {"an ONNX model", ".onnx", 1, recognises_everything, read_onnx_file},
 };
 
@@ -37,6 +50,12 @@ std::span<const ModelFormat> model_formats() {
 
 const ModelFormat& format_of(std::span<const std::byte> bytes) {
   return *std::ranges::find_if(kFormats, [&](const ModelFormat& format) { return format.recognises(bytes); });
+}
+
+bool is_language_model(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path)) return true;
+  if (path.filename().string().ends_with(".safetensors.index.json")) return true;
+  return format_of(MappedFile::map(InputFile::open(path))->bytes()).language_model;
 }
 
 }  // namespace tessera::io

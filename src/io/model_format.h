@@ -38,10 +38,16 @@ struct ModelFormat {
   bool (*recognises)(std::span<const std::byte> bytes);
   // Throws Error(invalid_model, unsupported, over_budget, io).
   ReadFile (*read)(const FileToRead& file);
+  // Whether its files hold the weights of a language model and no graph. `read` refuses them: their graphs are built
+  // for a step of generation (include/tessera/generate.h).
+  bool language_model = false;
 };
 
 // In the order in which they are asked. The last one recognises everything.
 std::span<const ModelFormat> model_formats();
 const ModelFormat& format_of(std::span<const std::byte> bytes);
+// Whether a path leads to a language model: a GGUF or safetensors file, the index of several, or a folder with either.
+// Throws Error(not_found, io) when there is nothing to read.
+bool is_language_model(const std::filesystem::path& path);
 
 }  // namespace tessera::io

@@ -38,11 +38,13 @@ struct Tagged {
 };
 Tagged split_tag(std::span<const std::byte> input);
 
+void gguf(std::span<const std::byte> input);
 void image(std::span<const std::byte> input);
 void model_run(std::span<const std::byte> input);
 void npy(std::span<const std::byte> input);
 void onnx_reader(std::span<const std::byte> input);
 void package(std::span<const std::byte> input);
+void safetensors(std::span<const std::byte> input);
 void serve_grpc(std::span<const std::byte> input);
 void serve_http(std::span<const std::byte> input);
 void serve_picture(std::span<const std::byte> input);

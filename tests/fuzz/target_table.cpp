@@ -21,6 +21,8 @@ constexpr std::array kTargets{
     Target{"value_proto", value_proto, kValues},
     Target{"package", package, {}},
     Target{"tokenizer", tokenizer, {}},
+    Target{"gguf", gguf, {}},
+    Target{"safetensors", safetensors, {}},
 };
 
 }  // namespace
