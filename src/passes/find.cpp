@@ -7,6 +7,7 @@
 #include "ops/core/shape_arguments.h"
 #include "ops/op_table.h"
 #include "ops/rows/reduction.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 
@@ -103,12 +104,10 @@ std::optional<std::vector<std::int64_t>> reduced_axes(const ir::Graph& graph, co
   if (dims == nullptr || (given && (axes == nullptr || (!axes->has_data() && axes->elements() > 0))))
     return std::nullopt;
   const bool noop = ops::AttributeReader(reduce, ops::op_of(reduce)).integer("noop_with_empty_axes") != 0;
-  try {
+  return if_legal([&] {
     return ops::reduction_axes(axes == nullptr ? std::span<const std::int64_t>() : axes->values<std::int64_t>(),
                                static_cast<std::int64_t>(dims->size()), noop);
-  } catch (const Error&) {
-    return std::nullopt;  // the run that reaches the node reports what is wrong with it
-  }
+  });
 }
 
 bool is_closed(const ir::Graph& graph, const std::vector<std::vector<ir::NodeId>>& uses,

@@ -19,6 +19,7 @@
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/patterns/attention_layout.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -75,13 +76,7 @@ class AttentionFuser {
       : graph_(std::move(graph)), context_(context), builder_(graph_), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) {
-      if (graph_.node(id).op == "MatMul") fuse(id);
-    }
-    if (!changed_) return std::move(graph_);
-    graph_.sort_topologically();
-    graph_.remove_dead_and_compact();
+    rewrite_each(graph_, [&](NodeId id) { return graph_.node(id).op == "MatMul" && fuse(id); });
     return std::move(graph_);
   }
 
@@ -327,32 +322,32 @@ class AttentionFuser {
   }
 
   // --- the node
-  void fuse(NodeId id) {
+  bool fuse(NodeId id) {
     const ir::Node outer = graph_.node(id);
     const std::optional<DroppedWeights> drops = dropped(outer.inputs[0]);
     const std::optional<SoftmaxOperand> operand = softmax_operand(drops ? drops->weights : outer.inputs[0]);
     std::optional<Scores> found = operand ? scores(operand->scores) : std::nullopt;
-    if (!found) return;
+    if (!found) return false;
     if (drops && (found->softcap != 0 || std::ranges::any_of(found->masks, [&](const Mask& mask) {
                     return !mask.is_condition && may_be_trained(mask.value);
                   })))
-      return;
+      return false;
     const ValueId value = outer.inputs[1];
     const Dims *q = dims(found->query), *k = dims(found->keys), *v = dims(value), *product = dims(found->product);
-    if (q == nullptr || k == nullptr || v == nullptr || product == nullptr) return;
+    if (q == nullptr || k == nullptr || v == nullptr || product == nullptr) return false;
     const std::size_t rank = q->size();
     if (rank < 2 || rank > 4 || k->size() != rank || v->size() != rank || product->size() != rank ||
         graph_.value(value).type.dtype != DType::f32)
-      return;
+      return false;
     for (std::size_t i = 0; i + 2 < rank; ++i) {
-      if (!(*q)[i].surely_equals((*k)[i]) || !(*q)[i].surely_equals((*v)[i])) return;
+      if (!(*q)[i].surely_equals((*k)[i]) || !(*q)[i].surely_equals((*v)[i])) return false;
     }
     const Dim queries = (*q)[rank - 2];
     ir::Node node{"Attention", outer.name, {}, outer.outputs, {}, 0};
     unscale(found->query, found->scale);
     const std::optional<ValueId> keys = turned(found->keys, found->scale, queries);
     const std::optional<MaskInputs> masks = mask_inputs(found->masks);
-    if (!keys || !masks) return;
+    if (!keys || !masks) return false;
     node.inputs = {found->query, *keys, value};
     for (ValueId& input : node.inputs) input = with_rank_4(input, rank);
     node.inputs.insert(node.inputs.end(), {masks->mask, {}, {}, {}, masks->replacement, masks->second_mask});
@@ -367,8 +362,9 @@ class AttentionFuser {
       if (drops->stream) node.attributes.emplace(std::string(ops::kStream), *drops->stream);
     }
     if (found->softcap != 0) node.attributes.emplace("softcap", static_cast<float>(found->softcap));
-    if (!context_.keeps_composite || !context_.keeps_composite(graph_, node)) return;
+    if (!context_.keeps_composite || !context_.keeps_composite(graph_, node)) return false;
     place(id, std::move(node), rank);
+    return true;
   }
 
   ValueId with_rank_4(ValueId value, std::size_t rank) {
@@ -377,7 +373,6 @@ class AttentionFuser {
   }
 
   void place(NodeId id, ir::Node node, std::size_t rank) {
-    changed_ = true;
     if (rank == 4) return graph_.replace_node(id, std::move(node));
     const std::vector<ValueId> result = node.outputs;
     const ValueId whole = builder_.add_multi(node.op, node.inputs, 1, node.attributes)[0];
@@ -395,7 +390,6 @@ class AttentionFuser {
   std::vector<std::vector<NodeId>> uses_;
   std::map<std::tuple<ValueId, bool, double, ValueId>, ValueId> replacements_;
   std::map<std::pair<ValueId, ValueId>, ValueId> sums_;
-  bool changed_ = false;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "ops/core/builder.h"
 #include "passes/find.h"
 #include "passes/pass.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -27,12 +28,7 @@ class EmbeddingFuser {
 
   ir::Graph run() {
     if (!context_.keeps_composite) return std::move(graph_);
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) {
-      if (graph_.node(id).op == "LayerNormalization") fuse(id);
-    }
-    graph_.sort_topologically();
-    graph_.remove_dead_and_compact();
+    rewrite_each(graph_, [&](NodeId id) { return graph_.node(id).op == "LayerNormalization" && fuse(id); });
     return std::move(graph_);
   }
 
@@ -97,27 +93,27 @@ class EmbeddingFuser {
                      {}};
   }
 
-  void fuse(NodeId id) {
+  bool fuse(NodeId id) {
     const ir::Node node = graph_.node(id);
     const ValueId sum = node.inputs[0];
     std::vector<ValueId> terms;
     if (producer_of(graph_, sum, "Add") == nullptr || dims(sum) == nullptr || dims(sum)->size() != 3 ||
         !normalises_rows(graph_, node))
-      return;
+      return false;
     add_terms(sum, terms);
-    if (terms.size() < 2 || terms.size() > 3) return;
+    if (terms.size() < 2 || terms.size() > 3) return false;
     const Dims result = *dims(sum);
     std::vector<Embedding> tokens;
     std::optional<Embedding> places;
     for (const ValueId term : terms) {
       const std::optional<Embedding> found = looked_up(term);
-      if (found && !is_as_wide(found->table, result)) return;
+      if (found && !is_as_wide(found->table, result)) return false;
       if (found && by_tokens(*found, result)) tokens.push_back(*found);
-      else if (places || !(places = by_places(term, result))) return;
+      else if (places || !(places = by_places(term, result))) return false;
     }
     if (!places && tokens.size() > 1) places = tokens.back(), tokens.pop_back();
-    if (!places || tokens.empty() || !is_as_wide(places->table, result)) return;
-    place(id, node, tokens, *places);
+    if (!places || tokens.empty() || !is_as_wide(places->table, result)) return false;
+    return place(id, node, tokens, *places);
   }
 
   // Whether the table is as wide as the result; a sum would broadcast a single column.
@@ -125,7 +121,7 @@ class EmbeddingFuser {
     return dims(table) != nullptr && dims(table)->size() == 2 && dims(table)->back().surely_equals(result[2]);
   }
 
-  void place(NodeId id, const ir::Node& node, const std::vector<Embedding>& tokens, const Embedding& places) {
+  bool place(NodeId id, const ir::Node& node, const std::vector<Embedding>& tokens, const Embedding& places) {
     const ValueId sum = node.inputs[0];
     const auto epsilon = node.attributes.find("epsilon");
     const ValueId shift = node.inputs.size() > 2 && node.inputs[2].valid()
@@ -144,12 +140,13 @@ class EmbeddingFuser {
     const bool one_type = std::ranges::all_of(fused.inputs, [&](ValueId input) {
       return !input.valid() || graph_.value(input).type.dtype == DType::f32 || graph_.value(input).type.dtype == type;
     });
-    if (!one_type) return;
+    if (!one_type) return false;
     const bool wants_sum = has_other_uses(sum);
     if (wants_sum) fused.outputs.insert(fused.outputs.end(), {ValueId(), sum});
-    if (!context_.keeps_composite(graph_, fused)) return;
+    if (!context_.keeps_composite(graph_, fused)) return false;
     if (wants_sum) graph_.remove_node(graph_.value(sum).producer);
     graph_.replace_node(id, std::move(fused));
+    return true;
   }
 
   ValueId zeros(const Shape& shape) {

@@ -4,6 +4,7 @@
 
 #include "passes/find.h"
 #include "passes/pass.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -21,21 +22,19 @@ class SkipNormalisationFuser {
 
   ir::Graph run() {
     if (!context_.keeps_composite) return std::move(graph_);
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) {
-      const ir::Node& node = graph_.node(id);
-      if (node.op == "LayerNormalization" || node.op == "RMSNormalization") fuse(id);
-    }
-    graph_.sort_topologically();
-    graph_.remove_dead_and_compact();
+    rewrite_each(graph_, [&](NodeId id) {
+      const std::string& op = graph_.node(id).op;
+      return (op == "LayerNormalization" || op == "RMSNormalization") && fuse(id);
+    });
     return std::move(graph_);
   }
 
  private:
-  void fuse(NodeId id) {
+  bool fuse(NodeId id) {
     const ir::Node node = graph_.node(id);
     const ir::Node* add = producer_of(graph_, node.inputs[0], "Add");
-    if (add == nullptr || !normalises_rows(graph_, node) || !same_dims(graph_, add->inputs[0], add->inputs[1])) return;
+    if (add == nullptr || !normalises_rows(graph_, node) || !same_dims(graph_, add->inputs[0], add->inputs[1]))
+      return false;
     const ValueId sum = node.inputs[0];
     const auto epsilon = node.attributes.find("epsilon");
     ir::Node fused{node.op == "LayerNormalization" ? "com.microsoft::SkipLayerNormalization"
@@ -51,9 +50,10 @@ class SkipNormalisationFuser {
       fused.outputs.resize(kSum + 1);
       fused.outputs[kSum] = sum;
     }
-    if (!context_.keeps_composite(graph_, fused)) return;
+    if (!context_.keeps_composite(graph_, fused)) return false;
     if (wants_sum) graph_.remove_node(graph_.value(sum).producer);
     graph_.replace_node(id, std::move(fused));
+    return true;
   }
 
   ir::Graph graph_;

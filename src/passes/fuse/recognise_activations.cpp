@@ -10,6 +10,7 @@
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/replacements.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -38,12 +39,10 @@ class ActivationRecogniser {
   explicit ActivationRecogniser(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) {
+    rewrite_each(graph_, [&](NodeId id) {
       const ir::Node& node = graph_.node(id);
-      if (node.op == "Mul" || node.op == "Div") recognise(id, node);
-    }
-    graph_.remove_dead_and_compact();
+      return (node.op == "Mul" || node.op == "Div") && recognise(id, node);
+    });
     return std::move(graph_);
   }
 
@@ -88,19 +87,20 @@ class ActivationRecogniser {
     else product.number = std::nan("");
   }
 
-  void recognise(NodeId id, const ir::Node& node) {
+  bool recognise(NodeId id, const ir::Node& node) {
     // The operators' attributes hold float32 numbers, and integer types have no such operators.
     const DType dtype = graph_.value(node.outputs[0]).type.dtype;
-    if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return;
+    if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return false;
     tolerance_ = tolerance_of(dtype);
     const Product product = product_of(node);
     if (product.factors.size() == 1 && near(product.number, 1.0 / 6)) {
       if (const std::optional<ValueId> x = clipped(product.factors[0]))
-        replace(id, "HardSigmoid", *x, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});
+        return replace(id, "HardSigmoid", *x, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});
     }
     for (std::size_t i = 0; i < 2 && product.factors.size() == 2; ++i) {
-      if (gated(id, product.number, product.factors[i], product.factors[1 - i])) return;
+      if (gated(id, product.number, product.factors[i], product.factors[1 - i])) return true;
     }
+    return false;
   }
 
   // Replaces number · x · gate, where the gate is a function of x.

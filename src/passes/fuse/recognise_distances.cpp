@@ -11,6 +11,7 @@
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/replacements.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -52,15 +53,16 @@ std::optional<Operands> operands_of(const ir::Graph& graph, const ir::Node& node
   return operands;
 }
 
-// Removes a Transpose that alone reads the distances, by exchanging the operands.
-void absorb_transpose(ir::Graph& graph, ir::NodeId id, const std::vector<std::vector<ir::NodeId>>& uses) {
+// Removes a Transpose that alone reads the distances, by exchanging the operands. Returns whether it did.
+bool absorb_transpose(ir::Graph& graph, ir::NodeId id, const std::vector<std::vector<ir::NodeId>>& uses) {
   const ir::Node& node = graph.node(id);
-  if (node.op != "Transpose" || permutation_of(node, 2) != std::vector<std::int64_t>{1, 0}) return;
+  if (node.op != "Transpose" || permutation_of(node, 2) != std::vector<std::int64_t>{1, 0}) return false;
   const ir::Node* distances = producer_of(graph, node.inputs[0], kDistances);
   if (distances == nullptr || is_result(graph, node.inputs[0]) ||
       uses[static_cast<std::size_t>(node.inputs[0].index)].size() != 1)
-    return;
+    return false;
   put_operator(graph, id, std::string(kDistances), {distances->inputs[1], distances->inputs[0]});
+  return true;
 }
 
 }  // namespace
@@ -69,20 +71,17 @@ ir::Graph recognise_distances(ir::Graph graph, const PassContext& context) {
   if (!context.keeps_composite) return graph;
   const std::vector<std::vector<ir::NodeId>> uses = graph.compute_uses();
   bool changed = false;
-  for (const ir::NodeId id : graph.order()) {
-    if (changed) absorb_transpose(graph, id, uses);
-    if (graph.node(id).op != "Scan") continue;
+  rewrite_each(graph, [&](ir::NodeId id) {
+    if (changed && absorb_transpose(graph, id, uses)) return true;
+    if (graph.node(id).op != "Scan") return false;
     const std::optional<Operands> operands = operands_of(graph, graph.node(id));
-    if (!operands) continue;
+    if (!operands) return false;
     const ir::Node distances{std::string(kDistances), "", {operands->scanned, operands->whole},
                              graph.node(id).outputs,  {}, 0};
-    if (!context.keeps_composite(graph, distances)) continue;
+    if (!context.keeps_composite(graph, distances)) return false;
     put_operator(graph, id, distances.op, distances.inputs);
-    changed = true;
-  }
-  if (!changed) return graph;
-  graph.sort_topologically();
-  graph.remove_dead_and_compact();
+    return changed = true;
+  });
   return graph;
 }
 

@@ -7,6 +7,7 @@
 #include "passes/pass.h"
 #include "passes/patterns/affine_operands.h"
 #include "passes/replacements.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -26,25 +27,24 @@ class GroupNormalisationRecogniser {
   explicit GroupNormalisationRecogniser(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
-    const std::vector<NodeId> order = graph_.order();
-    // Visits in reverse order, so that scale and shift are found before the normalisation that they follow.
-    for (auto id = order.rbegin(); id != order.rend(); ++id) {
-      inside_.clear();
-      const ir::Node& node = graph_.node(*id);
-      std::optional<Grouped> found;
-      if (node.op == "Add")
-        found = shifted(node.inputs[0], node.inputs[1]),
-        found = found ? found : shifted(node.inputs[1], node.inputs[0]);
-      else if (node.op == "Mul")
-        found = scaled(node.inputs[0], node.inputs[1]), found = found ? found : scaled(node.inputs[1], node.inputs[0]);
-      else if (node.op == "Reshape") found = normalised(node.outputs[0]);
-      if (found && is_closed(graph_, uses_, inside_, *id)) place(*id, *found);
-    }
-    graph_.remove_dead_and_compact();
+    // Backwards, so that scale and shift are found before the normalisation that they follow.
+    rewrite_each(graph_, [&](NodeId id) { return recognise(id); }, Visit::backwards);
     return std::move(graph_);
   }
 
  private:
+  bool recognise(NodeId id) {
+    inside_.clear();
+    const ir::Node& node = graph_.node(id);
+    std::optional<Grouped> found;
+    if (node.op == "Add")
+      found = shifted(node.inputs[0], node.inputs[1]), found = found ? found : shifted(node.inputs[1], node.inputs[0]);
+    else if (node.op == "Mul")
+      found = scaled(node.inputs[0], node.inputs[1]), found = found ? found : scaled(node.inputs[1], node.inputs[0]);
+    else if (node.op == "Reshape") found = normalised(node.outputs[0]);
+    return found && is_closed(graph_, uses_, inside_, id) && place(id, *found);
+  }
+
   const ir::Node* take(ValueId value, std::string_view op) {
     const ir::Node* node = producer_of(graph_, value, op);
     if (node != nullptr) inside_.push_back(graph_.value(value).producer);
@@ -108,14 +108,15 @@ class GroupNormalisationRecogniser {
     return dims != nullptr && (axis == 2 || axis + static_cast<std::int64_t>(dims->size()) == 2);
   }
 
-  void place(NodeId id, const Grouped& found) {
+  bool place(NodeId id, const Grouped& found) {
     const Dims dims = *dims_of(graph_, found.x);
     const DType type = graph_.value(found.x).type.dtype;
     const std::optional<ValueId> scale = per_channel(graph_, found.scale, dims, type, 1),
                                  shift = per_channel(graph_, found.shift, dims, type, 0);
-    if (!scale || !shift) return;
+    if (!scale || !shift) return false;
     put_operator(graph_, id, "GroupNormalization", {found.x, *scale, *shift},
                  {{"epsilon", found.epsilon}, {"num_groups", found.groups}});
+    return true;
   }
 
   ir::Graph graph_;

@@ -11,6 +11,7 @@
 #include "passes/patterns/affine_operands.h"
 #include "passes/patterns/normalisation_pattern.h"
 #include "passes/replacements.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -27,27 +28,26 @@ class NormalisationRecogniser {
       : graph_(std::move(graph)), builder_(graph_), uses_(graph_.compute_uses()), taken_(graph_.value_count(), false) {}
 
   ir::Graph run() {
-    const std::vector<NodeId> order = graph_.order();
-    // Visits in reverse order, so that scale and shift are found before the normalisation that they follow.
-    for (auto id = order.rbegin(); id != order.rend(); ++id) {
-      const ir::Node& node = graph_.node(*id);
-      if (node.op != "Add" && node.op != "Mul" && node.op != "Div") continue;
-      if (!taken_[static_cast<std::size_t>(node.outputs[0].index)]) recognise(*id);
-    }
-    graph_.sort_topologically();
-    graph_.remove_dead_and_compact();
+    // Backwards, so that scale and shift are found before the normalisation that they follow.
+    const auto rule = [&](NodeId id) {
+      const ir::Node& node = graph_.node(id);
+      return (node.op == "Add" || node.op == "Mul" || node.op == "Div") &&
+             !taken_[static_cast<std::size_t>(node.outputs[0].index)] && recognise(id);
+    };
+    rewrite_each(graph_, rule, Visit::backwards);
     return std::move(graph_);
   }
 
  private:
-  void recognise(NodeId id) {
+  bool recognise(NodeId id) {
     const ValueId value = graph_.node(id).outputs[0];
     const std::optional<Normalised> found = find_normalisation(graph_, value, inside_);
-    if (!found || !is_closed(graph_, uses_, inside_, id) || !normalises(graph_.value(value).type.dtype)) return;
-    if (by_rows(id, *found) || by_channels(id, *found) || by_last_channels(id, *found) ||
-        by_groups_of_last_channels(id, *found)) {
-      for (const NodeId node : inside_) taken_[static_cast<std::size_t>(graph_.node(node).outputs[0].index)] = true;
-    }
+    const bool fits = found && is_closed(graph_, uses_, inside_, id) && normalises(graph_.value(value).type.dtype) &&
+                      (by_rows(id, *found) || by_channels(id, *found) || by_last_channels(id, *found) ||
+                       by_groups_of_last_channels(id, *found));
+    if (!fits) return false;
+    for (const NodeId node : inside_) taken_[static_cast<std::size_t>(graph_.node(node).outputs[0].index)] = true;
+    return true;
   }
 
   // The operators compute statistics in float32, which is too imprecise for f64.

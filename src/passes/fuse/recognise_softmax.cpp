@@ -6,6 +6,7 @@
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/replacements.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -18,21 +19,21 @@ class SoftmaxRecogniser {
   explicit SoftmaxRecogniser(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) {
-      inside_.clear();
-      const ir::Node& node = graph_.node(id);
-      const std::string& op = node.op;
-      if (op == "Div") softmax(id, node.inputs[0], node.inputs[1]);
-      else if (op == "Mul" && !product(id, node.inputs[0], node.inputs[1])) product(id, node.inputs[1], node.inputs[0]);
-      else if (op == "Log") logarithm(id);
-      else if (op == "Sub") difference(id);
-    }
-    graph_.remove_dead_and_compact();
+    rewrite_each(graph_, [&](NodeId id) { return recognise(id); });
     return std::move(graph_);
   }
 
  private:
+  bool recognise(NodeId id) {
+    inside_.clear();
+    const ir::Node& node = graph_.node(id);
+    const std::string& op = node.op;
+    if (op == "Div") return softmax(id, node.inputs[0], node.inputs[1]);
+    if (op == "Mul") return product(id, node.inputs[0], node.inputs[1]) || product(id, node.inputs[1], node.inputs[0]);
+    if (op == "Log") return logarithm(id);
+    return op == "Sub" && difference(id);
+  }
+
   const ir::Node* take(ValueId value, std::string_view op) {
     const ir::Node* node = producer_of(graph_, value, op);
     if (node != nullptr) inside_.push_back(graph_.value(value).producer);

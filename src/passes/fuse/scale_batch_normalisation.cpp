@@ -8,6 +8,7 @@
 #include "passes/pass.h"
 #include "passes/patterns/channel_map.h"
 #include "passes/replacements.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -58,15 +59,10 @@ bool scale_by_variables(ir::Graph& graph, ops::GraphBuilder& builder, ir::NodeId
 
 ir::Graph scale_batch_normalisation(ir::Graph graph, const PassContext&) {
   ops::GraphBuilder builder(graph);
-  const std::vector<ir::NodeId> order = graph.order();
-  bool changed = false;
-  for (const ir::NodeId id : order) {
-    if (graph.node(id).op == "BatchNormalization")
-      changed = scale(graph, builder, id) || scale_by_variables(graph, builder, id) || changed;
-  }
-  if (!changed) return graph;
-  graph.sort_topologically();
-  graph.remove_dead_and_compact();
+  rewrite_each(graph, [&](ir::NodeId id) {
+    return graph.node(id).op == "BatchNormalization" &&
+           (scale(graph, builder, id) || scale_by_variables(graph, builder, id));
+  });
   return graph;
 }
 

@@ -10,6 +10,7 @@
 #include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/pass.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -36,13 +37,12 @@ class Absorber {
   explicit Absorber(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) {
+    rewrite_each(graph_, [&](NodeId id) {
       const std::string& op = graph_.node(id).op;
-      if (op != "Conv" && op != "AveragePool" && op != "MaxPool") continue;
-      if (const std::optional<Padding> padding = padded(graph_.node(id).inputs[0])) absorb(id, *padding);
-    }
-    graph_.remove_dead_and_compact();
+      if (op != "Conv" && op != "AveragePool" && op != "MaxPool") return false;
+      const std::optional<Padding> padding = padded(graph_.node(id).inputs[0]);
+      return padding && absorb(id, *padding);
+    });
     return std::move(graph_);
   }
 
@@ -59,7 +59,7 @@ class Absorber {
     if (dims == nullptr || dims->size() < 3 || pads == nullptr || !pads->has_data() ||
         (has_axes && (axes == nullptr || !axes->has_data())) || !number)
       return std::nullopt;
-    try {
+    const auto found = if_legal([&]() -> std::optional<Padding> {
       if (ops::pad_mode(ops::AttributeReader(*pad, ops::op_of(*pad))) != ops::PadMode::constant) return std::nullopt;
       const auto chosen = axes == nullptr ? std::optional<Integers>() : std::optional(ops::integers_of(*axes));
       const ops::PadAmounts all =
@@ -67,12 +67,11 @@ class Absorber {
       for (std::size_t i = 0; i < dims->size(); ++i) {
         if (i < 2 ? all.begin[i] != 0 || all.end[i] != 0 : all.begin[i] < 0 || all.end[i] < 0) return std::nullopt;
       }
-      Padding found{pad->inputs[0], Integers(all.begin.begin() + 2, all.begin.end()), *number};
-      found.amounts.insert(found.amounts.end(), all.end.begin() + 2, all.end.end());
-      return found;
-    } catch (const Error&) {
-      return std::nullopt;  // the run that reaches the node reports what is wrong with it
-    }
+      Padding padding{pad->inputs[0], Integers(all.begin.begin() + 2, all.begin.end()), *number};
+      padding.amounts.insert(padding.amounts.end(), all.end.begin() + 2, all.end.end());
+      return padding;
+    });
+    return found.value_or(std::nullopt);
   }
   std::optional<double> number_in(ValueId value) const {
     const Tensor* constant = graph_.constant(value);
@@ -82,22 +81,23 @@ class Absorber {
     return scalar_of(graph_, value);
   }
 
-  void absorb(NodeId id, const Padding& padding) {
+  bool absorb(NodeId id, const Padding& padding) {
     ir::Node node = graph_.node(id);
     const ops::AttributeReader reader(node, ops::op_of(node));
     const std::string& automatic = reader.text("auto_pad");
     const Integers own = reader.integers_or_empty("pads"), kernel = reader.integers_or_empty("kernel_shape");
     if ((automatic != "NOTSET" && automatic != "VALID") || (!own.empty() && own.size() != padding.amounts.size()))
-      return;
+      return false;
     Integers sum = padding.amounts;
     for (std::size_t i = 0; i < sum.size() && automatic == "NOTSET" && !own.empty(); ++i) sum[i] += own[i];
     const bool has_own = sum != padding.amounts;
-    if (node.op == "Conv" ? padding.value != 0 : !fits_pooling(reader, padding, kernel, sum, has_own)) return;
+    if (node.op == "Conv" ? padding.value != 0 : !fits_pooling(reader, padding, kernel, sum, has_own)) return false;
     if (node.op == "AveragePool") node.attributes.insert_or_assign("count_include_pad", std::int64_t{1});
     node.attributes.erase("auto_pad");
     node.attributes.insert_or_assign("pads", std::move(sum));
     node.inputs[0] = padding.data;
     graph_.replace_node(id, std::move(node));
+    return true;
   }
 
   bool fits_pooling(const ops::AttributeReader& reader, const Padding& padding, const Integers& kernel,

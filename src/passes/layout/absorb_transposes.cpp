@@ -5,6 +5,7 @@
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/patterns/linear_form.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -25,11 +26,10 @@ bool swaps_last_axes(const ir::Graph& graph, const ir::Node& transpose) {
 
 ir::Graph absorb_transposes(ir::Graph graph, const PassContext& context) {
   const std::vector<std::vector<NodeId>> uses = graph.compute_uses();
-  const std::vector<NodeId> order = graph.order();
-  for (const NodeId id : order) {
+  rewrite_each(graph, [&](NodeId id) {
     // A product with constant weights can fuse more than transposes (fuse_epilogues.cpp).
     ir::Node product = graph.node(id);
-    if (product.op != "MatMul" || (graph.is_constant(product.inputs[1]) && as_linear(graph, product))) continue;
+    if (product.op != "MatMul" || (graph.is_constant(product.inputs[1]) && as_linear(graph, product))) return false;
     product.op = "tessera::TransposedMatMul";
     for (std::size_t i = 0; i < 2; ++i) {
       const ValueId operand = product.inputs[i];
@@ -41,10 +41,11 @@ ir::Graph absorb_transposes(ir::Graph graph, const PassContext& context) {
       product.inputs[i] = transpose->inputs[0];
       product.attributes.emplace(i == 0 ? "transA" : "transB", std::int64_t{1});
     }
-    if (product.attributes.empty() || !context.keeps_composite || !context.keeps_composite(graph, product)) continue;
+    if (product.attributes.empty() || !context.keeps_composite || !context.keeps_composite(graph, product))
+      return false;
     graph.replace_node(id, std::move(product));
-  }
-  graph.remove_dead_and_compact();
+    return true;
+  });
   return graph;
 }
 

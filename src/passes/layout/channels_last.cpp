@@ -16,6 +16,7 @@
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/patterns/axis_order.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -157,11 +158,7 @@ class ChannelsLastLayout {
 
   // Inference may reject a node that it accepted before, because more is known by now; the error is left to the run.
   std::optional<ValueId> tried(const ir::Node& node) {
-    try {
-      return converted(node);
-    } catch (const Error&) {
-      return std::nullopt;
-    }
+    return if_legal([&] { return converted(node); }).value_or(std::nullopt);
   }
 
   std::optional<ValueId> converted(const ir::Node& node) {

@@ -15,6 +15,7 @@
 #include "passes/pass.h"
 #include "passes/patterns/deferred_constants.h"
 #include "passes/patterns/linear_weights.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -52,17 +53,14 @@ class TapDropper {
   TapDropper(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context) {}
 
   ir::Graph run() {
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) {
+    rewrite_each(graph_, [&](NodeId id) {
       const std::string& op = graph_.node(id).op;
-      if (op != ops::conv.name && op != ops::channels_last_conv.name && op != ops::quantised_conv.name) continue;
-      try {
-        if (std::optional<ir::Node> node = without_unread(graph_.node(id))) graph_.replace_node(id, std::move(*node));
-      } catch (const Error&) {
-        continue;  // the run that reaches the node reports what is wrong with it
-      }
-    }
-    graph_.remove_dead_and_compact();
+      if (op != ops::conv.name && op != ops::channels_last_conv.name && op != ops::quantised_conv.name) return false;
+      std::optional<ir::Node> node = if_legal([&] { return without_unread(graph_.node(id)); }).value_or(std::nullopt);
+      if (!node) return false;
+      graph_.replace_node(id, std::move(*node));
+      return true;
+    });
     return std::move(graph_);
   }
 

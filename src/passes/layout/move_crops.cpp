@@ -11,6 +11,7 @@
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/patterns/crop_rules.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -26,14 +27,12 @@ class CropMover {
   }
 
   ir::Graph run() {
-    const std::vector<NodeId> order = graph_.order();
-    // Visits in reverse order: all crops of a value have moved there before the value's node is visited.
-    for (auto id = order.rbegin(); id != order.rend(); ++id) {
-      if (!graph_.node(*id).op.empty()) move(*id);
-    }
-    if (!moved_) return std::move(graph_);
-    graph_.sort_topologically();
-    graph_.remove_dead_and_compact();
+    // Backwards: all crops of a value have moved there before the value's node is visited.
+    const auto rule = [&](NodeId id) {
+      move(id);
+      return std::exchange(moved_, false);
+    };
+    if (!rewrite_each(graph_, rule, Visit::backwards)) return std::move(graph_);
     return fold_constants(remove_no_ops(std::move(graph_), context_), context_);  // weights may be cropped now
   }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/core/infer.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -15,12 +16,10 @@ std::optional<ir::Graph> typed(const ir::Graph& graph, const ir::Node& node, con
     const ir::ValueType& type = graph.value(node.inputs[node.formal_inputs() + i]).type;
     if (!type.is_tensor() || type.dtype != DType::undefined) result.value(result.inputs()[i]).type = type;
   }
-  try {
+  return if_legal([&] {
     ops::infer_graph(result);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-  return result;
+    return std::move(result);
+  });
 }
 
 bool is_used(const ir::Graph& branch, const std::vector<std::vector<ir::NodeId>>& uses, ir::ValueId value) {

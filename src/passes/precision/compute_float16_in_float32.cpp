@@ -13,6 +13,7 @@
 #include "passes/pass.h"
 #include "passes/patterns/bf16_kernel.h"
 #include "passes/replacements.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -48,14 +49,12 @@ class Widener {
 
   ir::Graph run() {
     if (!context_.computes_float16_in_float32) return std::move(graph_);
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) {
+    const auto rule = [&](NodeId id) {
       if (graph_.node(id).op == "Cast") cast(id);
       else if (can_be_wide(graph_.node(id))) widen(id);
-    }
-    if (!changed_) return std::move(graph_);
-    graph_.sort_topologically();
-    graph_.remove_dead_and_compact();
+      return std::exchange(changed_, false);
+    };
+    if (!rewrite_each(graph_, rule)) return std::move(graph_);
     return fold_constants(remove_no_ops(std::move(graph_), context_), context_);  // weights are cast once
   }
 

@@ -22,6 +22,7 @@
 #include "passes/patterns/integer_sums.h"
 #include "passes/patterns/quantised_operands.h"
 #include "passes/patterns/quantised_weights.h"
+#include "passes/rewriter.h"
 #include "passes/simplify/fold_constants.h"
 
 namespace tessera::passes {
@@ -88,7 +89,7 @@ class Lowering {
   void lower(NodeId id) {
     const ir::Node node = graph_.node(id);
     // Inference may reject a node that it accepted before, because more is known by now; the error is left to the run.
-    try {
+    if_legal([&] {
       builder_.set_name_prefix(node.name.empty() ? "" : node.name + "/");
       if (node.op == "Conv") conv(node);
       else if (node.op == "QLinearConv") q_linear_conv(node);
@@ -96,8 +97,8 @@ class Lowering {
       else if (node.op == "MatMul" || node.op == "Gemm") product(node);
       else if (node.op == "Add") add(node);
       else if (moves_quantised(node)) move(node);
-    } catch (const Error&) {
-    }
+      return true;
+    });
   }
 
   // The result of a layer: the activation behind it, as far as it is fused, and either the quantisation behind that or

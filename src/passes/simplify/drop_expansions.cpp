@@ -6,6 +6,7 @@
 #include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/pass.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -24,24 +25,25 @@ class Dropper {
   explicit Dropper(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) drop(id);
-    graph_.remove_dead_and_compact();
+    rewrite_each(graph_, [&](NodeId id) { return drop(id); });
     return std::move(graph_);
   }
 
  private:
-  void drop(NodeId id) {
+  bool drop(NodeId id) {
     const ir::Node node = graph_.node(id);
-    if (node.op != "Expand" && node.op != "Tile" && node.op != "ConstantOfShape") return;
+    if (node.op != "Expand" && node.op != "Tile" && node.op != "ConstantOfShape") return false;
     const ValueId result = node.outputs[0];
     ValueId smaller;
+    bool changed = false;
     for (const NodeId user : uses_[static_cast<std::size_t>(result.index)]) {
       if (!smaller.valid()) smaller = source(node);
-      if (!smaller.valid()) return;
-      if (has_shape_from(node, graph_.node(user)) || keeps_shape(graph_.node(user), result, smaller))
-        std::ranges::replace(graph_.node(user).inputs, result, smaller);
+      if (!smaller.valid()) return false;
+      if (!has_shape_from(node, graph_.node(user)) && !keeps_shape(graph_.node(user), result, smaller)) continue;
+      std::ranges::replace(graph_.node(user).inputs, result, smaller);
+      changed = true;
     }
+    return changed;
   }
 
   // The value that the node repeats.

@@ -12,6 +12,7 @@
 #include "passes/patterns/channel_map.h"
 #include "passes/patterns/linear_weights.h"
 #include "passes/replacements.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -38,29 +39,26 @@ class ChannelArithmeticFolder {
       : graph_(std::move(graph)), builder_(graph_), context_(context), uses_(graph_.compute_uses()) {}
 
   ir::Graph fold() {
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) {
+    return rewritten([&](NodeId id) {
       if (const std::optional<Layer> layer = layer_of(graph_.node(id))) fold_into(id, *layer);
-    }
-    return finished();
+    });
   }
 
   ir::Graph distribute() {
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) {
+    return rewritten([&](NodeId id) {
       if (graph_.node(id).op == "Concat") distribute(id);
-    }
-    return finished();
+    });
   }
 
   bool changed() const { return changed_; }
 
  private:
-  ir::Graph finished() {
-    if (changed_) {
-      graph_.sort_topologically();
-      graph_.remove_dead_and_compact();
-    }
+  ir::Graph rewritten(const std::function<void(NodeId)>& visit) {
+    const bool changed = rewrite_each(graph_, [&](NodeId id) {
+      visit(id);
+      return std::exchange(changed_, false);
+    });
+    changed_ = changed;
     return std::move(graph_);
   }
 

@@ -14,6 +14,7 @@
 #include "passes/find.h"
 #include "passes/patterns/deferred_constants.h"
 #include "passes/patterns/shape_contents.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {

@@ -8,6 +8,7 @@
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/replacements.h"
+#include "passes/rewriter.h"
 #include "passes/simplify/fold_constants.h"
 
 namespace tessera::passes {
@@ -22,19 +23,14 @@ class TableFolder {
 
   // Returns whether anything changed.
   bool run() {
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) fold(id);
-    if (tables_.empty()) return false;
-    graph_.sort_topologically();
-    graph_.remove_dead_and_compact();
-    return true;
+    return rewrite_each(graph_, [&](NodeId id) { return fold(id); });
   }
   ir::Graph take() { return std::move(graph_); }
 
  private:
-  void fold(NodeId id) {
+  bool fold(NodeId id) {
     const ir::Node node = graph_.node(id);
-    if (!is_element_wise(node)) return;
+    if (!is_element_wise(node)) return false;
     const bool of_two = node.inputs.size() == 2;
     for (std::size_t i = 0; i < (of_two ? 2U : 1U); ++i) {
       const ir::Node* gather = producer_of(graph_, node.inputs[i], "Gather");
@@ -47,8 +43,9 @@ class TableFolder {
       ops::infer_node_in_place(graph_, graph_.value(table).producer);
       tables_.insert(table.index);
       put_operator(graph_, id, "Gather", {table, indices}, {{"axis", std::int64_t{0}}});
-      return;
+      return true;
     }
+    return false;
   }
 
   // Whether the node is element-wise on one operand, or on two that broadcast, with a float32 result.

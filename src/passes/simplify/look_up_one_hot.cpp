@@ -9,6 +9,7 @@
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/replacements.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -32,13 +33,7 @@ class Replacer {
   Replacer(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context) {}
 
   ir::Graph run() {
-    const std::vector<NodeId> order = graph_.order();
-    bool changed = false;
-    for (const NodeId id : order) changed = (graph_.node(id).op == "MatMul" && replace(id)) || changed;
-    if (changed) {
-      graph_.sort_topologically();
-      graph_.remove_dead_and_compact();
-    }
+    rewrite_each(graph_, [&](NodeId id) { return graph_.node(id).op == "MatMul" && replace(id); });
     return std::move(graph_);
   }
 

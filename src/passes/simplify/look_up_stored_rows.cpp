@@ -10,6 +10,7 @@
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/replacements.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -25,13 +26,7 @@ class RowLookupMover {
   RowLookupMover(ir::Graph graph, std::int64_t small_bytes) : graph_(std::move(graph)), small_bytes_(small_bytes) {}
 
   ir::Graph run() {
-    const std::vector<NodeId> order = graph_.order();
-    bool changed = false;
-    for (const NodeId id : order) changed = (graph_.node(id).op == "Gather" && move(id)) || changed;
-    if (changed) {
-      graph_.sort_topologically();
-      graph_.remove_dead_and_compact();
-    }
+    rewrite_each(graph_, [&](NodeId id) { return graph_.node(id).op == "Gather" && move(id); });
     return std::move(graph_);
   }
 

@@ -11,6 +11,7 @@
 #include "ops/op_table.h"
 #include "ops/products/einsum.h"
 #include "passes/pass.h"
+#include "passes/rewriter.h"
 #include "passes/simplify/decompose_composites.h"
 
 namespace tessera::passes {
@@ -271,25 +272,17 @@ std::optional<ir::ValueId> product_of(ops::GraphBuilder& builder, const ir::Node
 }  // namespace
 
 ir::Graph multiply_einsums(ir::Graph graph, const PassContext& context) {
-  bool changed = false;
-  const std::vector<ir::NodeId> order = graph.order();  // products add to the graph's own
-  for (const ir::NodeId id : order) {
-    if (graph.node(id).op != "Einsum") continue;
+  rewrite_each(graph, [&](ir::NodeId id) {
+    if (graph.node(id).op != "Einsum") return false;
     context.note_weighing();
     ops::infer_node_in_place(graph, id);
     const ir::Node node = graph.node(id);
-    if (context.keeps_composite && context.keeps_composite(graph, node)) continue;
+    if (context.keeps_composite && context.keeps_composite(graph, node)) return false;
     ops::GraphBuilder builder(graph);
     builder.set_name_prefix(node.name.empty() ? "" : node.name + "/");
-    try {
-      const std::optional<ir::ValueId> result = product_of(builder, node);
-      changed = (result && carry_results(graph, id, {{*result}})) || changed;
-    } catch (const Error&) {  // what is wrong with the node is for the run to say
-    }
-  }
-  if (!changed) return graph;
-  graph.sort_topologically();
-  graph.remove_dead_and_compact();
+    const auto result = if_legal([&] { return product_of(builder, node); }).value_or(std::nullopt);
+    return result && carry_results(graph, id, {{*result}});
+  });
   return graph;
 }
 

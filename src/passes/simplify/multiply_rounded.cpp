@@ -10,6 +10,7 @@
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/patterns/linear_form.h"
+#include "passes/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -76,29 +77,23 @@ std::optional<ir::Node> rounded(const ir::Graph& graph, const ir::Node& node) {
 ir::Graph multiply_rounded(ir::Graph graph, const PassContext& context) {
   if (!context.keeps_composite) return graph;
   const std::vector<std::vector<NodeId>> uses = graph.compute_uses();
-  const std::vector<NodeId> order = graph.order();
-  bool changed = false;
-  for (const NodeId id : order) {
+  rewrite_each(graph, [&](NodeId id) {
     std::optional<ir::Node> layer = rounded(graph, graph.node(id));
-    if (!layer) {
-      layer = transposed_first(graph, ir::Node(graph.node(id)));
-      changed = changed || layer.has_value();  // a Transpose that nobody uses must go
-    }
-    if (!layer || !context.keeps_composite(graph, *layer)) continue;
-    changed = true;
+    const bool is_rounded = layer.has_value();
+    if (!layer) layer = transposed_first(graph, ir::Node(graph.node(id)));
+    if (!layer) return false;
+    // A Transpose that was made for a layer which does not take it must go.
+    if (!context.keeps_composite(graph, *layer)) return !is_rounded;
     const std::optional<NodeId> rounding = only_rounding(graph, layer->outputs[0], uses);
     if (!rounding) {
       graph.replace_node(id, std::move(*layer));
-      continue;
+      return true;
     }
     layer->outputs = graph.node(*rounding).outputs;
     layer->attributes.insert_or_assign("output_dtype", static_cast<std::int64_t>(DType::bf16));
     graph.replace_node(*rounding, std::move(*layer));
-  }
-  if (changed) {
-    graph.sort_topologically();
-    graph.remove_dead_and_compact();
-  }
+    return true;
+  });
   return graph;
 }
 

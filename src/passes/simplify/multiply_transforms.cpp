@@ -11,6 +11,7 @@
 #include "ops/op_table.h"
 #include "ops/rows/dft.h"
 #include "passes/pass.h"
+#include "passes/rewriter.h"
 #include "passes/simplify/decompose_composites.h"
 
 namespace tessera::passes {
@@ -102,25 +103,18 @@ std::optional<ir::ValueId> product(ops::GraphBuilder& builder, const ops::Attrib
 }  // namespace
 
 ir::Graph multiply_transforms(ir::Graph graph, const PassContext& context) {
-  bool changed = false;
-  const std::vector<ir::NodeId> order = graph.order();  // products add to the graph's own
-  for (const ir::NodeId id : order) {
-    if (graph.node(id).op != "DFT") continue;
+  rewrite_each(graph, [&](ir::NodeId id) {
+    if (graph.node(id).op != "DFT") return false;
     context.note_weighing();
     ops::infer_node_in_place(graph, id);
     const ir::Node node = graph.node(id);
     ops::GraphBuilder builder(graph);
     builder.set_name_prefix(node.name.empty() ? "" : node.name + "/");
-    try {
-      const std::optional<ir::ValueId> result =
-          product(builder, ops::AttributeReader(node, ops::op_of(node)), node.inputs, context.folding_left);
-      changed = (result && carry_results(graph, id, {{*result}})) || changed;
-    } catch (const Error&) {  // what is wrong with the node is for the run to say
-    }
-  }
-  if (!changed) return graph;
-  graph.sort_topologically();
-  graph.remove_dead_and_compact();
+    const auto result = if_legal([&] {
+      return product(builder, ops::AttributeReader(node, ops::op_of(node)), node.inputs, context.folding_left);
+    });
+    return result && *result && carry_results(graph, id, {{**result}});
+  });
   return graph;
 }
 
