@@ -45,7 +45,7 @@ void measure(const Layer& layer, int threads) {
   runtime::PackAtOnce store;
   const auto& entry = *plan::choose_kernel(backends::cpu_device(), view).entry;
   const backends::ExecutionResources resources{.host = {&base::ThreadPool::process(), threads}};
-  plan::KernelTrial trial(entry, view, {x, w, b}, store, resources);
+  plan::KernelTrial trial(backends::cpu_device(), entry, view, {x, w, b}, store, resources);
   double best = 1e9, total = 0;
   for (int run = 0; run < 3 || (total < 0.1 && run < 1000); ++run) {
     const auto start = std::chrono::steady_clock::now();

@@ -111,7 +111,8 @@ void measure(const Precision& precision, const Product& product, const std::vect
   for (const int threads : {1, cores}) {
     if (threads == cores && threads == 1) continue;
     const backends::ExecutionResources resources{.host = {&base::ThreadPool::process(), threads}};
-    plan::KernelTrial trial(entry, view, std::vector<Value>(tensors.begin(), tensors.end()), store, resources);
+    plan::KernelTrial trial(backends::cpu_device(), entry, view, std::vector<Value>(tensors.begin(), tensors.end()),
+                            store, resources);
     double best = 1e9, peak = 0;
     trial.run();
     for (int round = 0; round < 6; ++round) {

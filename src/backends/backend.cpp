@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backends/device_activity.h"
+#include "backends/device_properties.h"
 #include "base/assert.h"
 
 namespace tessera::backends {
@@ -58,8 +60,17 @@ void KernelContext::parallel_for(std::int64_t count, std::int64_t grain, base::R
   for (std::int64_t i = 0; i < chunks.size(); ++i) chunk(chunks.begin(i), chunks.begin(i + 1));
 }
 
+const DeviceProperties& Device::properties() const {
+  static const DeviceProperties unknown;
+  return unknown;
+}
+
+DeviceActivity Device::activity() const {
+  return {};
+}
+
 KernelPointer Device::make_kernel(const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights) const {
-  return backends::make_kernel(entry, view, weights);
+  return backends::make_kernel(entry, view, weights, properties());
 }
 
 std::unique_ptr<Stream> Device::make_stream() const {
@@ -75,6 +86,16 @@ std::unique_ptr<Event> Device::make_event() const {
 DeviceMemory& Device::memory() const {
   TESSERA_ASSERT(false, "a host device has no memory of its own");
   std::abort();
+}
+
+std::string reason_to_reject(const KernelEntry& entry, const ops::NodeView& view, const DeviceProperties& device) {
+  std::string reason = entry.reject != nullptr ? entry.reject(view) : std::string();
+  return reason.empty() && entry.reject_on != nullptr ? entry.reject_on(view, device) : reason;
+}
+
+std::string reason_to_avoid(const KernelEntry& entry, const ops::NodeView& view, const DeviceProperties& device) {
+  std::string reason = entry.avoid != nullptr ? entry.avoid(view) : std::string();
+  return reason.empty() && entry.avoid_on != nullptr ? entry.avoid_on(view, device) : reason;
 }
 
 bool may_write_over(const KernelEntry& entry, const ir::Node& node, std::size_t output, std::size_t input) {
@@ -95,8 +116,9 @@ KernelIndex::KernelIndex(std::span<const std::span<const KernelEntry>> tables, s
 
 void KernelIndex::add(std::span<const KernelEntry> table) {
   for (const KernelEntry& entry : table) {
-    TESSERA_ASSERT((entry.function != nullptr) != (entry.create != nullptr),
-                   "a kernel entry needs either a function or a factory");
+    const int ways =
+        (entry.function != nullptr ? 1 : 0) + (entry.create != nullptr ? 1 : 0) + (entry.create_on != nullptr ? 1 : 0);
+    TESSERA_ASSERT(ways == 1, "a kernel entry needs either a function or a factory");
     by_op_[entry.op].push_back(&entry);
   }
 }
@@ -106,9 +128,10 @@ std::span<const KernelEntry* const> KernelIndex::find(std::string_view op) const
   return found == by_op_.end() ? std::span<const KernelEntry* const>{} : found->second;
 }
 
-std::unique_ptr<Kernel> make_kernel(const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights) {
+std::unique_ptr<Kernel> make_kernel(const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights,
+                                    const DeviceProperties& device) {
   if (entry.function != nullptr) return std::make_unique<FunctionKernel>(entry.function);
-  return entry.create(view, weights);
+  return entry.create_on != nullptr ? entry.create_on(view, weights, device) : entry.create(view, weights);
 }
 
 }  // namespace tessera::backends

@@ -18,6 +18,9 @@
 
 namespace tessera::backends {
 
+struct DeviceActivity;
+struct DeviceProperties;
+
 // Allocates the tensors whose sizes a plan does not know, and charges them to the memory limit of the run.
 class TensorAllocator {
  public:
@@ -38,6 +41,9 @@ struct ExecutionResources {
   TensorAllocator* allocator = nullptr;    // of host memory; null: ordinary tensors
   const base::StopSignal* stop = nullptr;  // null: the run cannot be stopped
   Stream* stream = nullptr;                // the stream that kernels enqueue on; null on a host
+  // The run's seed as data, in memory of the device: kernels of a device read it when they execute, not when they are
+  // enqueued, so that a recording serves runs with other seeds. Null: `seed`. Kernels on a host use `seed` alone.
+  const std::uint64_t* seed_cell = nullptr;
 
   Tensor allocate(DType type, Shape shape) const {
     return allocator != nullptr ? allocator->allocate(type, std::move(shape)) : Tensor(type, std::move(shape));
@@ -113,15 +119,17 @@ class KernelContext : public ops::AttributeReader {
 };
 
 // Constant operands in the layout of a kernel, packed once per model and shared by all of its plans; 64-byte aligned,
-// in host memory. A device with memory of its own keeps a copy of each (device_copies.h). Packed weights may come from
-// an untrusted file: a kernel may read numbers to compute with from them, but never an address, an index or a size.
+// in the memory that the kernel reads: a kernel of a device with memory of its own is given a store whose packings lie
+// there (device_weights.h). Packed weights may come from an untrusted file: a kernel may read numbers to compute with
+// from them, but never an address, an index or a size.
 struct PackedWeights {
   std::shared_ptr<const std::byte[]> data;
   std::int64_t bytes = 0;
 };
 
-// Writes the packed form of `weights` to `to`, which is 64-byte aligned with undefined contents. `weights` is the
-// tensor given to the store; the elements of a deferred tensor are valid only during this call.
+// Writes the packed form of `weights` to `to`, which is 64-byte aligned host memory with undefined contents, on
+// whatever device the kernel runs. `weights` is the tensor given to the store; the elements of a deferred tensor are
+// valid only during this call.
 using PackFunction = std::function<void(const Tensor& weights, std::byte* to)>;
 
 // Keeps packed weights by (storage of the constant, packing). Implementations are thread-safe and belong to the
@@ -147,20 +155,25 @@ class Kernel {
 };
 using KernelPointer = std::unique_ptr<Kernel>;
 
-// One line of a device's kernel table. Exactly one of `function` and `create` is set.
+// One line of a device's kernel table. Exactly one of `function`, `create` and `create_on` is set. The forms that end
+// in `_on` also see the properties of the device that is to run the kernel, for tables that serve devices of several
+// sizes and generations; `reject` and `reject_on` may both be set, and so may `avoid` and `avoid_on`.
 struct KernelEntry {
   std::string_view op;    // ir::Node::op
   std::string_view name;  // "softmax_avx512"; unique in its table for this op
   // Returns why this kernel cannot run the node, or "" if it can. Null: the kernel can run any node of the operator.
   std::string (*reject)(const ops::NodeView&) = nullptr;
+  std::string (*reject_on)(const ops::NodeView&, const DeviceProperties&) = nullptr;
   // Returns why another choice for the node (a later kernel of the table, or the composite's decomposition) is expected
   // to be faster, or "". An avoided kernel is used only if measurements favour it or no other kernel takes the node.
   // Null: "".
   std::string (*avoid)(const ops::NodeView&) = nullptr;
+  std::string (*avoid_on)(const ops::NodeView&, const DeviceProperties&) = nullptr;
   // The kernel, if it has no state.
   void (*function)(KernelContext&) = nullptr;
   // Creates the kernel, if it has state; `weights` outlives it.
   KernelPointer (*create)(const ops::NodeView&, WeightStore& weights) = nullptr;
+  KernelPointer (*create_on)(const ops::NodeView&, WeightStore& weights, const DeviceProperties&) = nullptr;
   // Bit i: output 0 may be written over input i if nothing reads that input later and both have the same byte size.
   std::uint32_t in_place_inputs = 0;
   // Whether output `output` may be written over input `input` under the same conditions, for operators with several
@@ -172,6 +185,11 @@ struct KernelEntry {
   bool is_stand_in = false;
 };
 
+// Returns why the kernel cannot run the node on a device with these properties, or "" (reject, reject_on).
+std::string reason_to_reject(const KernelEntry& entry, const ops::NodeView& view, const DeviceProperties& device);
+// Returns why another choice is expected to be faster on a device with these properties, or "" (avoid, avoid_on).
+std::string reason_to_avoid(const KernelEntry& entry, const ops::NodeView& view, const DeviceProperties& device);
+
 // Whether the entry allows the kernel to write the output over the input, by in_place_inputs or in_place_pair.
 bool may_write_over(const KernelEntry& entry, const ir::Node& node, std::size_t output, std::size_t input);
 
@@ -180,6 +198,9 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;
+  // The hardware and the sizes of its parts (device_properties.h). Whoever decides by the hardware asks for these, and
+  // never for the name.
+  virtual const DeviceProperties& properties() const;
   // The kernels of one operator in order of preference; the planner takes the first that accepts the node.
   virtual std::span<const KernelEntry* const> kernels_for(std::string_view op) const = 0;
   // Whether kernels compute and touch memory. The null device only plans: it neither allocates nor computes.
@@ -208,6 +229,8 @@ class Device {
   virtual const Device& host_fallback() const { return *this; }
   // The expected seconds of copying `bytes` bytes between host and device.
   virtual double copy_seconds(std::int64_t) const { return 0; }
+  // Counts of the work done since the process began (device_activity.h); zeros for a device that does not count.
+  virtual DeviceActivity activity() const;
 };
 
 // Groups the entries of tables by operator, keeping their order. Devices use it to answer kernels_for().
@@ -228,7 +251,8 @@ class KernelIndex {
   std::vector<KernelEntry> stand_ins_;  // never grows, so that pointers to entries stay valid
 };
 
-// Creates a kernel that calls the entry's function, or the kernel that the entry's `create` returns.
-KernelPointer make_kernel(const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights);
+// Creates a kernel that calls the entry's function, or the kernel that the entry's `create` or `create_on` returns.
+KernelPointer make_kernel(const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights,
+                          const DeviceProperties& device);
 
 }  // namespace tessera::backends

@@ -25,12 +25,13 @@ class Event {
 
 class Stream;
 
-// A recorded sequence of a stream's work that can be enqueued again as a whole. It keeps the addresses and arguments of
-// its operations, so the memory and kernels that it uses must outlive it.
+// Recorded work of one or several streams that can be enqueued again as a whole, at the price of one launch. It keeps
+// the addresses and arguments of its operations, so the memory and kernels that it uses must outlive it.
 class Recording {
  public:
   virtual ~Recording() = default;
-  // Enqueues all operations on the stream, which must belong to the device that recorded them, and returns.
+  // Enqueues all operations on the stream, which must belong to the device that recorded them and record nothing, and
+  // returns. Each replay also comes after the earlier replays of the same recording, on whatever stream these were.
   virtual void replay(Stream& stream) = 0;
 };
 
@@ -46,7 +47,10 @@ class Recording {
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Each copies `bytes` bytes. `from` and `to` must not overlap.
+  // Each copies `bytes` bytes. `from` and `to` must not overlap. Copies from and to pinned host memory
+  // (DeviceMemory::allocate_host) are asynchronous. A copy from or to other host memory may block the calling thread
+  // until all work on the stream and the copy itself are done; it may also return earlier, so the caller keeps the
+  // memory as for any enqueued work.
   virtual void copy_to_device(void* to, const void* from, std::int64_t bytes) = 0;
   virtual void copy_to_host(void* to, const void* from, std::int64_t bytes) = 0;
   virtual void copy_within(void* to, const void* from, std::int64_t bytes) = 0;
@@ -61,13 +65,36 @@ class Stream {
   // can be used again afterwards.
   virtual void synchronise() = 0;
 
-  // Between begin_capture() and end_capture() work is recorded instead of executed; synchronise() and Event::wait() are
-  // not allowed. Throws Error(unsupported) unless Device::can_capture().
+  // Between begin_capture() and end_capture(), both called by the same thread, the work of this stream is recorded and
+  // not executed. Other streams join the capture when they wait for an event that was recorded in a capturing stream,
+  // and their work is recorded with it. Each of them must be joined back, by a chain of events that this stream waits
+  // for, before the capture ends (CUDA: "Any other streams which are being captured to the same capture graph, due to
+  // event-based dependencies, must also be joined back to the origin stream").
+  //
+  // An event recorded during a capture orders the recorded work and nothing else: it can be waited for by streams of
+  // the same capture until the capture ends, and not again until it is recorded anew.
+  //
+  // A capture is invalidated by
+  // - copies from or to host memory that is not pinned,
+  // - a capturing stream that waits for an event that was not recorded in the same capture,
+  // - host waits and queries (synchronise(), Event::wait(), Event::done()), allocations and frees of device or pinned
+  //   memory, and replays, by the thread that captures.
+  // The call throws Error where it can, and end_capture() then throws as well. Once end_capture() has returned or
+  // thrown, all streams work as before the capture.
+  //
+  // Throws Error(unsupported) unless Device::can_capture().
   virtual void begin_capture();
-  virtual std::unique_ptr<Recording> end_capture();
+  // Ends the capture, which must have begun on this stream. If `previous` differs from what was recorded in addresses,
+  // arguments and durations alone (equal operations in equal order on as many streams), it is updated, which costs much
+  // less than a new recording, and returned. Replays that are already enqueued keep the former arguments.
+  virtual std::unique_ptr<Recording> end_capture(std::unique_ptr<Recording> previous = nullptr);
+  // Ends the capture, if there is one, without a recording.
+  void abandon_capture() noexcept;
+  // Whether work on the stream is recorded instead of executed.
+  virtual bool is_capturing() const { return false; }
 };
 
-// The memory of a device. Thread-safe.
+// The memory of a device, and the host memory that it can access by itself. Thread-safe.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
@@ -82,6 +109,16 @@ class DeviceMemory {
   virtual std::int64_t in_use_bytes() const = 0;
   // Whether the address lies in memory of this device, no matter who allocated it.
   virtual bool contains(const void* address) const = 0;
+
+  // Allocates at least `bytes` bytes of pinned (page-locked) host memory, uninitialised and aligned to at least 64
+  // bytes: the device copies from and to it without the host. Takes long, and the pages cannot be swapped out, so
+  // callers keep and bound what they allocate. Never returns null. Throws Error(over_budget).
+  virtual void* allocate_host(std::int64_t bytes) = 0;
+  // Frees a block that allocate_host() returned and that no enqueued work uses.
+  virtual void free_host(void* address) noexcept = 0;
+  // Whether the address lies in a block of allocate_host().
+  virtual bool is_pinned(const void* address) const = 0;
+  virtual std::int64_t pinned_bytes() const = 0;
 };
 
 }  // namespace tessera::backends

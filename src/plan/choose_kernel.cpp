@@ -12,14 +12,15 @@ namespace tessera::plan {
 
 namespace {
 
-bool takes(const backends::KernelEntry& entry, const ops::NodeView& view) {
-  return entry.reject == nullptr || entry.reject(view).empty();
+bool takes(const backends::Device& device, const backends::KernelEntry& entry, const ops::NodeView& view) {
+  return backends::reason_to_reject(entry, view, device.properties()).empty();
 }
 
 // Why the kernel is passed over when there are no measurements, or "".
-std::string reason_against(const backends::KernelEntry& entry, const ops::NodeView& view) {
-  std::string reason = entry.reject != nullptr ? entry.reject(view) : std::string();
-  return reason.empty() && entry.avoid != nullptr ? entry.avoid(view) : reason;
+std::string reason_against(const backends::Device& device, const backends::KernelEntry& entry,
+                           const ops::NodeView& view) {
+  std::string reason = backends::reason_to_reject(entry, view, device.properties());
+  return reason.empty() ? backends::reason_to_avoid(entry, view, device.properties()) : reason;
 }
 
 std::string slower(const MeasuredKernels& measured, std::string_view kernel) {
@@ -34,12 +35,12 @@ std::string slower(const MeasuredKernels& measured, std::string_view kernel) {
 KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& view, const MeasuredKernels* measured) {
   const std::span<const backends::KernelEntry* const> entries = device.kernels_for(view.op().name);
   const bool follow = measured != nullptr && std::ranges::any_of(entries, [&](const backends::KernelEntry* entry) {
-                        return entry->name == measured->fastest && takes(*entry, view);
+                        return entry->name == measured->fastest && takes(device, *entry, view);
                       });
   KernelChoice choice;
   for (const backends::KernelEntry* entry : entries) {
     std::string reason;
-    if (!follow || !takes(*entry, view)) reason = reason_against(*entry, view);
+    if (!follow || !takes(device, *entry, view)) reason = reason_against(device, *entry, view);
     else if (entry->name != measured->fastest) reason = slower(*measured, entry->name);
     if (reason.empty()) {
       choice.entry = entry;
@@ -48,7 +49,7 @@ KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& 
     choice.rejected.push_back(std::string(entry->name).append(": ").append(reason));
   }
   // No kernel is expected to be fast: the first one that accepts the node is taken.
-  const auto slow = std::ranges::find_if(entries, [&](const auto* entry) { return takes(*entry, view); });
+  const auto slow = std::ranges::find_if(entries, [&](const auto* entry) { return takes(device, *entry, view); });
   if (slow != entries.end()) {
     choice.entry = *slow;
     return choice;
@@ -62,14 +63,14 @@ KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& 
 std::vector<const backends::KernelEntry*> accepting_kernels(const backends::Device& device, const ops::NodeView& view) {
   std::vector<const backends::KernelEntry*> accepting;
   for (const backends::KernelEntry* entry : device.kernels_for(view.op().name)) {
-    if (!entry->is_stand_in && takes(*entry, view)) accepting.push_back(entry);
+    if (!entry->is_stand_in && takes(device, *entry, view)) accepting.push_back(entry);
   }
   return accepting;
 }
 
 bool accepts(const backends::Device& device, const ops::NodeView& view) {
   return std::ranges::any_of(device.kernels_for(view.op().name), [&](const backends::KernelEntry* entry) {
-    return !entry->is_stand_in && entry->op == view.op().name && reason_against(*entry, view).empty();
+    return !entry->is_stand_in && entry->op == view.op().name && reason_against(device, *entry, view).empty();
   });
 }
 
@@ -117,7 +118,7 @@ const backends::KernelEntry* find_kernel(const backends::Device& device, const i
   return with_view(graph, node, static_cast<const backends::KernelEntry*>(nullptr),
                    [&](const ops::NodeView& view) -> const backends::KernelEntry* {
                      for (const backends::KernelEntry* entry : device.kernels_for(view.op().name)) {
-                       if (reason_against(*entry, view).empty()) return entry;
+                       if (reason_against(device, *entry, view).empty()) return entry;
                      }
                      return nullptr;
                    });

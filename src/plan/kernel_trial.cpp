@@ -4,12 +4,13 @@
 
 namespace tessera::plan {
 
-KernelTrial::KernelTrial(const backends::KernelEntry& entry, const ops::NodeView& view, std::vector<Value> inputs,
-                         backends::WeightStore& weights, const backends::ExecutionResources& resources)
+KernelTrial::KernelTrial(const backends::Device& device, const backends::KernelEntry& entry, const ops::NodeView& view,
+                         std::vector<Value> inputs, backends::WeightStore& weights,
+                         const backends::ExecutionResources& resources)
     : node_(view.node()),
       op_(view.op()),
       resources_(resources),
-      kernel_(backends::make_kernel(entry, view, weights)),
+      kernel_(backends::make_kernel(entry, view, weights, device.properties())),
       inputs_(std::move(inputs)) {
   for (const Value& input : inputs_) operands_.push_back(input.has_value() ? &input : nullptr);
   for (std::size_t i = 0; i < node_.outputs.size(); ++i) {

@@ -10,11 +10,11 @@ namespace tessera::plan {
 
 class KernelTrial {
  public:
-  // Makes the kernel. `inputs` has one value per input of the view, empty for an absent one, with the view's types,
-  // which must be concrete. The view's node and everything else given by reference must outlive the trial. Throws the
-  // errors of the kernel's factory, and Error(over_budget).
-  KernelTrial(const backends::KernelEntry& entry, const ops::NodeView& view, std::vector<Value> inputs,
-              backends::WeightStore& weights, const backends::ExecutionResources& resources);
+  // Makes the kernel of `entry`, one of the host device's. `inputs` has one value per input of the view, empty for an
+  // absent one, with the view's types, which must be concrete. The view's node and everything else given by reference
+  // must outlive the trial. Throws the errors of the kernel's factory, and Error(over_budget).
+  KernelTrial(const backends::Device& device, const backends::KernelEntry& entry, const ops::NodeView& view,
+              std::vector<Value> inputs, backends::WeightStore& weights, const backends::ExecutionResources& resources);
 
   // Computes outputs() anew, in the same memory. Throws the errors of the kernel.
   void run();

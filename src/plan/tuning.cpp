@@ -113,7 +113,8 @@ MeasuredKernels measure(const backends::Device& device, const ops::NodeView& vie
   for (const backends::KernelEntry* entry : accepting_kernels(device, view)) {
     try {
       base::with_memory_errors([&] {
-        Candidate candidate{entry->name, std::make_unique<KernelTrial>(*entry, view, inputs, weights, resources)};
+        Candidate candidate{entry->name,
+                            std::make_unique<KernelTrial>(device, *entry, view, inputs, weights, resources)};
         candidate.trial->run();
         candidate.best = timed_run(candidate, data, eviction);
         candidates.push_back(std::move(candidate));

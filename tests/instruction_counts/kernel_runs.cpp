@@ -102,7 +102,8 @@ void run(const Case& each) {
   const backends::KernelEntry& entry = *plan::choose_kernel(backends::cpu_device(), view).entry;
   runtime::PackAtOnce store;
   const backends::ExecutionResources resources;
-  plan::KernelTrial trial(entry, view, std::vector<Value>(each.inputs.begin(), each.inputs.end()), store, resources);
+  plan::KernelTrial trial(backends::cpu_device(), entry, view,
+                          std::vector<Value>(each.inputs.begin(), each.inputs.end()), store, resources);
   trial.run();
   run_counted(trial);
   fmt::print("{} {}\n", each.name, entry.name);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "backends/backend_table.h"
+#include "backends/device_activity.h"
 #include "backends/simulated/simulated_device.h"
 #include "ir/text.h"
 #include "support/expect_error.h"
@@ -77,12 +78,12 @@ TEST(SimulatedSession, CapturedRunsAreOneLaunch) {
   Session session(model(kLayers), {.device = name});
   const RunOptions options{.capture = true};
   const Tensor expected = session.run(inputs(), options).at("y").tensor();
-  std::int64_t before = simulated.launches();
+  std::int64_t before = simulated.activity().launches;
   EXPECT_EQ(before, 2);
   for (int run = 0; run < 3; ++run) {
     EXPECT_TRUE(identical(session.run(inputs(), options).at("y").tensor(), expected));
-    EXPECT_EQ(simulated.launches(), before + 1);
-    before = simulated.launches();
+    EXPECT_EQ(simulated.activity().launches, before + 1);
+    before = simulated.activity().launches;
   }
 }
 

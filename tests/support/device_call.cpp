@@ -1,5 +1,7 @@
 #include "support/device_call.h"
 
+#include <cstring>
+#include <memory>
 #include <optional>
 
 #include "ops/core/infer.h"
@@ -24,6 +26,14 @@ struct DeviceCall::State {
 
   explicit State(const backends::Device& on) : device(on) {}
 
+  // A tensor in pinned host memory, so that copies from and to it are asynchronous.
+  Tensor pinned(DType dtype, const Shape& shape, std::int64_t bytes) const {
+    backends::DeviceMemory& memory = device.memory();
+    std::shared_ptr<void> block(memory.allocate_host(bytes), [&memory](void* address) { memory.free_host(address); });
+    void* const address = block.get();
+    return Tensor(dtype, shape, address, std::move(block));
+  }
+
   Value allocate(const ops::TensorType& type) const {
     return Tensor(type.dtype, type.shape, device.memory().allocate(type.bytes()), nullptr);
   }
@@ -32,7 +42,16 @@ struct DeviceCall::State {
 DeviceCall::DeviceCall(const backends::Device& device, const OpCall& call, const std::vector<bool>& constants)
     : state_(std::make_unique<State>(device)) {
   State& state = *state_;
-  state.given = call.inputs;
+  for (const Value& input : call.inputs) {
+    if (!input.has_value()) {
+      state.given.emplace_back();
+      continue;
+    }
+    const Tensor& tensor = input.tensor();
+    Tensor copy = state.pinned(tensor.dtype(), tensor.shape(), tensor.bytes());
+    if (tensor.bytes() > 0) std::memcpy(copy.mutable_raw(), tensor.raw(), static_cast<std::size_t>(tensor.bytes()));
+    state.given.emplace_back(std::move(copy));
+  }
   state.node = {call.op, "under_test", {}, {}, call.attributes, 0};
   std::vector<const Tensor*> known;
   for (std::size_t i = 0; i < state.given.size(); ++i) {
@@ -78,12 +97,11 @@ void DeviceCall::copy_inputs(backends::Stream& stream) const {
   }
 }
 
-void DeviceCall::run(backends::Stream* stream) const {
+void DeviceCall::run(backends::Stream* stream, backends::ExecutionResources resources) const {
   State& state = *state_;
   std::vector<const Value*> operands;
   for (const Value& input : state.inputs) operands.push_back(input.has_value() ? &input : nullptr);
   std::vector<Value> outputs = state.outputs;
-  backends::ExecutionResources resources;
   resources.stream = stream;
   backends::KernelContext context(state.node, state.view->op(), operands, outputs, state.types, resources);
   context.set_scratch(state.scratch);
@@ -93,7 +111,8 @@ void DeviceCall::run(backends::Stream* stream) const {
 std::vector<Tensor> DeviceCall::copy_outputs(backends::Stream& stream) const {
   std::vector<Tensor> results;
   for (const Value& output : state_->outputs) {
-    Tensor result(output.tensor().dtype(), output.tensor().shape());
+    const Tensor& from = output.tensor();
+    Tensor result = state_->pinned(from.dtype(), from.shape(), from.bytes());
     stream.copy_to_host(result.mutable_raw(), output.tensor().raw(), result.bytes());
     results.push_back(std::move(result));
   }

@@ -8,7 +8,8 @@
 
 namespace tessera::test {
 
-// One operator with its operands in the device's memory, ready to be enqueued any number of times. Operands that are
+// One operator with its operands in the device's memory, ready to be enqueued any number of times. Operands and results
+// on the host are in pinned memory. Operands that are
 // given as `constants` are known when the kernel is made.
 class DeviceCall {
  public:
@@ -19,7 +20,8 @@ class DeviceCall {
 
   void copy_inputs(backends::Stream& stream) const;
   void enqueue(backends::Stream& stream) const { run(&stream); }
-  void run(backends::Stream* stream) const;
+  // `resources`: what else than the stream the kernel is given.
+  void run(backends::Stream* stream, backends::ExecutionResources resources = {}) const;
   // Copies the results to the host; they are there when the stream has passed this point.
   std::vector<Tensor> copy_outputs(backends::Stream& stream) const;
   // The kernel's node, for what depends on it alone.

@@ -45,6 +45,25 @@ class BookedMemory final : public backends::DeviceMemory {
     const std::lock_guard lock(mutex_);
     return in_use_;
   }
+  // All memory of the host is as good as pinned: nothing of this device is copied before somebody waits.
+  void* allocate_host(std::int64_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    void* const address = std::aligned_alloc(64, static_cast<std::size_t>((bytes + 64) / 64 * 64));
+    pinned_[address] = bytes;
+    return address;
+  }
+  void free_host(void* address) noexcept override {
+    const std::lock_guard lock(mutex_);
+    pinned_.erase(address);
+    std::free(address);
+  }
+  bool is_pinned(const void*) const override { return true; }
+  std::int64_t pinned_bytes() const override {
+    const std::lock_guard lock(mutex_);
+    std::int64_t bytes = 0;
+    for (const auto& [address, size] : pinned_) bytes += size;
+    return bytes;
+  }
   bool contains(const void* address) const override {
     const std::lock_guard lock(mutex_);
     const auto after = blocks_.upper_bound(static_cast<std::byte*>(const_cast<void*>(address)));
@@ -58,6 +77,7 @@ class BookedMemory final : public backends::DeviceMemory {
   mutable std::mutex mutex_;
   std::map<std::byte*, std::int64_t> blocks_;
   std::int64_t in_use_ = 0;
+  std::map<void*, std::int64_t> pinned_;
 };
 
 using Work = std::function<void()>;
@@ -104,7 +124,8 @@ class QueuedStream final : public backends::Stream {
   }
   void synchronise() override { drain(); }
   void begin_capture() override { capturing_ = true; }
-  std::unique_ptr<backends::Recording> end_capture() override;
+  std::unique_ptr<backends::Recording> end_capture(std::unique_ptr<backends::Recording> previous) override;
+  bool is_capturing() const override { return capturing_; }
 
   void enqueue(Work work) { (capturing_ ? recorded_ : queue_).push_back(std::move(work)); }
   void drain() {
@@ -152,7 +173,7 @@ class QueuedRecording final : public backends::Recording {
   std::deque<Work> work_;
 };
 
-std::unique_ptr<backends::Recording> QueuedStream::end_capture() {
+std::unique_ptr<backends::Recording> QueuedStream::end_capture(std::unique_ptr<backends::Recording>) {
   capturing_ = false;
   ++counts_.recordings;
   return std::make_unique<QueuedRecording>(std::exchange(recorded_, {}));
@@ -199,6 +220,7 @@ class QueuedKernel final : public backends::Kernel {
     std::vector<const Value*> inputs;
     for (const Value& input : launch.inputs) inputs.push_back(&input);
     std::vector<Value> outputs = launch.outputs;
+    if (launch.resources.seed_cell != nullptr) launch.resources.seed = *launch.resources.seed_cell;
     KernelContext context(launch.node, *launch.op, inputs, outputs, launch.types, launch.resources);
     context.set_scratch(launch.scratch);
     const base::FlushedDenormals flushed(true);
@@ -231,7 +253,7 @@ std::span<const backends::KernelEntry* const> QueuedDevice::kernels_for(std::str
 
 backends::KernelPointer QueuedDevice::make_kernel(const backends::KernelEntry& entry, const ops::NodeView& view,
                                                   backends::WeightStore& weights) const {
-  return std::make_unique<QueuedKernel>(backends::make_kernel(entry, view, weights), *this);
+  return std::make_unique<QueuedKernel>(backends::make_kernel(entry, view, weights, properties()), *this);
 }
 
 std::unique_ptr<backends::Stream> QueuedDevice::make_stream() const {

@@ -30,15 +30,45 @@ MirroredMemory& SimulatedMachine::memory() {
 }
 
 void SimulatedMachine::count_allocation() {
-  const std::int64_t count = allocations_.fetch_add(1) + 1;
+  std::int64_t count = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    count = ++allocations_;
+  }
   require(count != options_.faults.failing_allocation, ErrorKind::over_budget,
           "allocation {} on device '{}' fails, as its name asks for", count, name_);
 }
 
 void SimulatedMachine::count_launch() {
-  const std::int64_t count = launches_.fetch_add(1) + 1;
+  std::int64_t count = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    count = ++activity_.launches;
+  }
   require(count != options_.faults.failing_launch, ErrorKind::failed,
           "launch {} on device '{}' fails, as its name asks for", count, name_);
+}
+
+void SimulatedMachine::count_recording(bool is_update) {
+  const std::lock_guard lock(mutex_);
+  ++(is_update ? activity_.updates : activity_.instantiations);
+}
+
+void SimulatedMachine::count_replay() {
+  const std::lock_guard lock(mutex_);
+  ++activity_.replays;
+}
+
+void SimulatedMachine::count_copy(Engine direction, std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const bool up = direction == Engine::to_device;
+  ++(up ? activity_.copies_to_device : activity_.copies_to_host);
+  (up ? activity_.bytes_to_device : activity_.bytes_to_host) += bytes;
+}
+
+DeviceActivity SimulatedMachine::activity() const {
+  const std::lock_guard lock(mutex_);
+  return activity_;
 }
 
 std::int64_t SimulatedMachine::launch_ns() const {

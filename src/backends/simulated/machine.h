@@ -1,14 +1,15 @@
 // The state that the streams, events and memory of one simulated device share.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
 
+#include "backends/device_activity.h"
 #include "backends/simulated/mirrored_memory.h"
 #include "backends/simulated/options.h"
+#include "backends/simulated/pinned_memory.h"
 #include "backends/simulated/timeline.h"
 #include "base/threads/clock.h"
 
@@ -24,6 +25,7 @@ class SimulatedMachine {
   Timeline& timeline() { return timeline_; }
   // The device's memory; its addresses are reserved at the first call. Throws Error(over_budget).
   MirroredMemory& memory();
+  PinnedMemory& pinned() { return pinned_; }
   // The address at which a queue's thread accesses the memory of a device address.
   template <typename T>
   T* queue_address(T* address) {
@@ -33,7 +35,10 @@ class SimulatedMachine {
   // Count an allocation or a launch; throw Error(over_budget) or Error(failed) if the options say that it fails.
   void count_allocation();
   void count_launch();
-  std::int64_t launches() const { return launches_.load(); }
+  void count_recording(bool is_update);
+  void count_replay();
+  void count_copy(Engine direction, std::int64_t bytes);
+  DeviceActivity activity() const;
 
   // The durations of operations other than kernels.
   TimedOperation copy_between(Engine direction, std::int64_t bytes) const;
@@ -47,9 +52,11 @@ class SimulatedMachine {
   const std::string name_;
   base::VirtualClock clock_;  // the device's own, unless use_clock() gives it another one
   Timeline timeline_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::optional<MirroredMemory> memory_;
-  std::atomic<std::int64_t> allocations_{0}, launches_{0};
+  PinnedMemory pinned_;
+  std::int64_t allocations_ = 0;  // guarded by mutex_, like activity_
+  DeviceActivity activity_;
 };
 
 std::int64_t nanoseconds(double seconds);

@@ -3,8 +3,11 @@
 #include <map>
 #include <mutex>
 
+#include "backends/device_activity.h"
 #include "backends/device_copies.h"
+#include "backends/device_properties.h"
 #include "backends/simulated/machine.h"
+#include "backends/simulated/profile_properties.h"
 #include "backends/simulated/simulated_kernel.h"
 #include "backends/simulated/simulated_memory.h"
 #include "backends/simulated/simulated_stream.h"
@@ -17,12 +20,14 @@ struct SimulatedDevice::State {
         memory(machine),
         computes_by(machine.options().compute == Compute::reference ? devices.reference : devices.cpu),
         host(devices.cpu),
+        properties(properties_of(machine.options())),
         copies(self) {}
 
   SimulatedMachine machine;
   SimulatedMemory memory;
   const Device& computes_by;  // the host device whose kernels it uses
   const Device& host;
+  const DeviceProperties properties;
   DeviceCopies copies;
 };
 
@@ -83,8 +88,12 @@ Timeline& SimulatedDevice::timeline() const {
   return state_->machine.timeline();
 }
 
-std::int64_t SimulatedDevice::launches() const {
-  return state_->machine.launches();
+const DeviceProperties& SimulatedDevice::properties() const {
+  return state_->properties;
+}
+
+DeviceActivity SimulatedDevice::activity() const {
+  return state_->machine.activity();
 }
 
 const SimulatedDevice& find_simulated_device(std::string_view name, const ComputeDevices& devices) {

@@ -34,13 +34,13 @@ class SimulatedDevice final : public Device {
   bool can_capture() const override { return true; }
   const Device& host_fallback() const override;
   double copy_seconds(std::int64_t bytes) const override;
+  const DeviceProperties& properties() const override;
+  DeviceActivity activity() const override;
 
   const Options& options() const;
   // The times at which the device's operations begin and end. The device has a virtual clock of its own unless it is
   // given another one: that of the threads which share it, if their order is to be the same in each run.
   Timeline& timeline() const;
-  // The number of kernels and replays enqueued so far.
-  std::int64_t launches() const;
 
  private:
   struct State;

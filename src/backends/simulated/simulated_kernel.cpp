@@ -57,7 +57,8 @@ class Launch {
   Launch(std::shared_ptr<const Wrapped> wrapped, KernelContext& context)
       : wrapped_(std::move(wrapped)),
         scratch_(wrapped_->machine.queue_address(context.scratch())),
-        seed_(context.resources().seed) {
+        seed_(context.resources().seed),
+        seed_cell_(wrapped_->machine.queue_address(context.resources().seed_cell)) {
     for (std::size_t i = 0; i < context.input_count(); ++i)
       inputs_.push_back(context.has_input(i) ? std::optional(value_on_queue(wrapped_->machine, context.input(i)))
                                              : std::nullopt);
@@ -73,7 +74,7 @@ class Launch {
     for (const std::optional<Value>& input : inputs_) inputs.push_back(input ? &*input : nullptr);
     std::vector<Value> outputs = outputs_;
     ExecutionResources resources;
-    resources.seed = seed_;
+    resources.seed = seed_cell_ != nullptr ? *seed_cell_ : seed_;
     KernelContext context(wrapped_->node, wrapped_->op, inputs, outputs, types_, resources);
     context.set_scratch(scratch_);
     try {
@@ -104,6 +105,7 @@ class Launch {
   const std::shared_ptr<const Wrapped> wrapped_;
   std::byte* const scratch_;
   const std::uint64_t seed_;
+  const std::uint64_t* const seed_cell_;
   std::vector<std::optional<Value>> inputs_;  // no value: an absent operand
   std::vector<Value> outputs_;
   std::vector<ir::ValueType> types_;
@@ -119,13 +121,14 @@ class SimulatedKernel final : public Kernel {
   void run(KernelContext& context) const override {
     require(context.stream() != nullptr, ErrorKind::unsupported,
             "device '{}' computes on streams alone, and this call has none", wrapped_->machine.name());
-    auto& stream = dynamic_cast<SimulatedStream&>(*context.stream());
+    SimulatedStream& stream = stream_of(wrapped_->machine, *context.stream());
+    const std::string_view name = wrapped_->op.name;
     if (wrapped_->kernel == nullptr) {
-      stream.launch(compute_ns_, [] {});
+      stream.launch(name, compute_ns_, [] {});
       return;
     }
     const auto launch = std::make_shared<const Launch>(wrapped_, context);
-    stream.launch(compute_ns_, [launch] { launch->run(); });
+    stream.launch(name, compute_ns_, [launch] { launch->run(); });
   }
 
  private:

@@ -14,9 +14,10 @@ constexpr std::int64_t kDiscardedBytes = std::int64_t{1} << 20;
 }  // namespace
 
 void* SimulatedMemory::allocate(std::int64_t bytes, Stream* stream) {
+  Capture::refuse_to_thread("an allocation of device memory");
   machine_.count_allocation();
   MirroredMemory& memory = machine_.memory();
-  auto* const simulated = dynamic_cast<SimulatedStream*>(stream);
+  SimulatedStream* const simulated = stream != nullptr ? &stream_of(machine_, *stream) : nullptr;
   std::unique_lock lock(mutex_);
   if (simulated != nullptr) take_back(simulated);
   std::optional<std::int64_t> offset = blocks_.take(bytes);
@@ -33,6 +34,7 @@ void* SimulatedMemory::allocate(std::int64_t bytes, Stream* stream) {
 
 void SimulatedMemory::free(void* address, Stream* stream) noexcept {
   if (address == nullptr) return;
+  Capture::invalidate_of_thread("a free of device memory");
   const std::int64_t offset = static_cast<std::byte*>(address) - machine_.memory().device_base();
   const std::lock_guard lock(mutex_);
   if (auto* const simulated = dynamic_cast<SimulatedStream*>(stream)) {
@@ -40,6 +42,17 @@ void SimulatedMemory::free(void* address, Stream* stream) noexcept {
     return;
   }
   give_back(offset);
+}
+
+void* SimulatedMemory::allocate_host(std::int64_t bytes) {
+  Capture::refuse_to_thread("an allocation of pinned host memory");
+  return machine_.pinned().allocate(bytes);
+}
+
+void SimulatedMemory::free_host(void* address) noexcept {
+  if (address == nullptr) return;
+  Capture::invalidate_of_thread("a free of pinned host memory");
+  machine_.pinned().free(address);
 }
 
 std::int64_t SimulatedMemory::in_use_bytes() const {

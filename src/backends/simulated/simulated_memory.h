@@ -22,6 +22,10 @@ class SimulatedMemory final : public DeviceMemory {
   std::int64_t capacity_bytes() const override { return machine_.options().memory_bytes; }
   std::int64_t in_use_bytes() const override;
   bool contains(const void* address) const override { return machine_.memory().contains(address); }
+  void* allocate_host(std::int64_t bytes) override;
+  void free_host(void* address) noexcept override;
+  bool is_pinned(const void* address) const override { return machine_.pinned().contains(address, 1); }
+  std::int64_t pinned_bytes() const override { return machine_.pinned().bytes(); }
 
  private:
   struct Freed {

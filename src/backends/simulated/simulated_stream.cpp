@@ -1,8 +1,9 @@
 #include "backends/simulated/simulated_stream.h"
 
 #include <cstring>
+#include <utility>
 
-#include "base/assert.h"
+#include "backends/simulated/recording.h"
 #include "base/error.h"
 
 namespace tessera::backends::simulated {
@@ -20,18 +21,31 @@ std::exception_ptr Mark::wait() const {
   return failure_;
 }
 
-std::shared_ptr<Mark> SimulatedEvent::mark() const {
+SimulatedEvent::Record SimulatedEvent::latest() const {
   const std::lock_guard lock(mutex_);
-  return mark_;
+  return record_;
 }
 
-void SimulatedEvent::set_mark(std::shared_ptr<Mark> mark) {
+void SimulatedEvent::set(Record record) {
   const std::lock_guard lock(mutex_);
-  mark_ = std::move(mark);
+  record_ = std::move(record);
+}
+
+std::shared_ptr<Mark> SimulatedEvent::mark_for_host(std::string_view what) const {
+  const Record record = latest();
+  if (record.capture != nullptr) {
+    // "It is invalid to synchronize or query the execution status of a stream which is being captured or a captured
+    // event, because they do not represent items scheduled for execution."
+    const std::string why = fmt::format("{} is not permitted on an event that was last recorded by a capture", what);
+    if (!record.capture->has_ended()) record.capture->invalidate(why);
+    fail(ErrorKind::failed, "{}", why);
+  }
+  Capture::refuse_to_thread(what);
+  return record.mark;
 }
 
 bool SimulatedEvent::done() const {
-  const std::shared_ptr<Mark> latest = mark();
+  const std::shared_ptr<Mark> latest = mark_for_host("a query");
   if (latest == nullptr) return true;
   if (!machine_.timeline().is_reached(latest->time())) return false;
   latest->wait();
@@ -39,7 +53,7 @@ bool SimulatedEvent::done() const {
 }
 
 void SimulatedEvent::wait() const {
-  const std::shared_ptr<Mark> latest = mark();
+  const std::shared_ptr<Mark> latest = mark_for_host("a wait");
   if (latest == nullptr) return;
   machine_.timeline().wait_on_host(latest->time());
   const std::exception_ptr failure = latest->wait();
@@ -50,7 +64,7 @@ void SimulatedEvent::wait() const {
 }
 
 std::int64_t SimulatedEvent::time_ns() const {
-  const std::shared_ptr<Mark> latest = mark();
+  const std::shared_ptr<Mark> latest = mark_for_host("a query of the time");
   return latest != nullptr ? machine_.timeline().wait_on_host(latest->time()) : 0;
 }
 
@@ -58,22 +72,18 @@ SimulatedStream::SimulatedStream(SimulatedMachine& machine)
     : machine_(machine), number_(machine.timeline().add_stream()), queue_(std::make_shared<WorkQueue>()) {}
 
 SimulatedStream::~SimulatedStream() {
+  if (is_capturing()) capture_->invalidate_without_throwing("a stream was destroyed while it recorded work");
   queue_->take_failure();
   machine_.timeline().remove_stream(number_);
 }
 
-void SimulatedStream::submit(const Call& call) {
-  if (call.waits != nullptr) {
-    if (const std::shared_ptr<Mark> mark = call.waits->mark()) wait_for(mark);
-    return;
-  }
-  if (call.records != nullptr) {
-    call.records->set_mark(mark());
-    return;
-  }
-  machine_.timeline().enqueue(number_, call.timing);
-  if (!call.is_launch) {
-    queue_->push(call.work);
+void SimulatedStream::submit(const Operation& operation) {
+  const TimedOperation& timing = operation.timing;
+  machine_.timeline().enqueue(number_, timing);
+  if (timing.engine == Engine::to_device || timing.engine == Engine::to_host)
+    machine_.count_copy(timing.engine, operation.link_bytes);
+  if (!operation.is_launch) {
+    queue_->push(operation.work);
     return;
   }
   // Launches are counted when they are enqueued, so that the same one fails in each run; the queue reports the failure.
@@ -84,21 +94,37 @@ void SimulatedStream::submit(const Call& call) {
     failure = std::current_exception();
   }
   if (failure != nullptr) queue_->push([failure] { std::rethrow_exception(failure); });
-  else queue_->push(call.work);
+  else queue_->push(operation.work);
 }
 
-void SimulatedStream::add(Call call) {
-  if (captures_) captured_.push_back(std::move(call));
-  else submit(call);
+void SimulatedStream::add(Operation operation) {
+  if (!is_capturing()) {
+    submit(operation);
+    return;
+  }
+  capture_->check();
+  capture_->add(branch_, std::move(operation));
 }
 
-void SimulatedStream::launch(std::int64_t compute_ns, std::function<void()> work) {
-  add({.timing = {Engine::compute, machine_.launch_ns(), compute_ns}, .is_launch = true, .work = std::move(work)});
+void SimulatedStream::launch(std::string_view name, std::int64_t compute_ns, std::function<void()> work) {
+  add({.name = name,
+       .timing = {Engine::compute, machine_.launch_ns(), compute_ns},
+       .is_launch = true,
+       .work = std::move(work)});
 }
 
 void SimulatedStream::enqueue_copy(Engine direction, void* to, const void* from, std::int64_t bytes) {
   const bool computes = machine_.options().compute != Compute::none;
-  add({.timing = machine_.copy_between(direction, bytes),
+  const bool up = direction == Engine::to_device;
+  const bool is_pinned = machine_.pinned().contains(up ? from : to, bytes);
+  // "If pageable memory must first be staged to pinned memory, the driver may synchronize with the stream and stage the
+  // copy into pinned memory": not possible during a capture.
+  if (!is_pinned && is_capturing())
+    capture_->invalidate(
+        fmt::format("a copy {} host memory that is not pinned cannot be recorded", up ? "from" : "to"));
+  add({.name = up ? "copy to device" : "copy to host",
+       .timing = machine_.copy_between(direction, bytes),
+       .link_bytes = bytes,
        .work = [machine = &machine_, direction, to, from, bytes, computes] {
          const auto size = static_cast<std::size_t>(bytes);
          if (computes && bytes > 0) std::memcpy(machine->queue_address(to), machine->queue_address(from), size);
@@ -116,7 +142,9 @@ void SimulatedStream::copy_to_host(void* to, const void* from, std::int64_t byte
 
 void SimulatedStream::copy_within(void* to, const void* from, std::int64_t bytes) {
   const bool computes = machine_.options().compute != Compute::none && bytes > 0;
-  add({.timing = machine_.copy_within(bytes), .work = [machine = &machine_, to, from, bytes, computes] {
+  add({.name = "copy within",
+       .timing = machine_.copy_within(bytes),
+       .work = [machine = &machine_, to, from, bytes, computes] {
          if (computes)
            std::memcpy(machine->queue_address(to), machine->queue_address(from), static_cast<std::size_t>(bytes));
        }});
@@ -124,7 +152,7 @@ void SimulatedStream::copy_within(void* to, const void* from, std::int64_t bytes
 
 void SimulatedStream::fill(void* to, std::byte value, std::int64_t bytes) {
   const bool computes = machine_.options().compute != Compute::none && bytes > 0;
-  add({.timing = machine_.fill(bytes), .work = [machine = &machine_, to, value, bytes, computes] {
+  add({.name = "fill", .timing = machine_.fill(bytes), .work = [machine = &machine_, to, value, bytes, computes] {
          if (computes)
            std::memset(machine->queue_address(to), std::to_integer<int>(value), static_cast<std::size_t>(bytes));
        }});
@@ -144,50 +172,97 @@ void SimulatedStream::wait_for(const std::shared_ptr<Mark>& mark) {
   });
 }
 
+void SimulatedStream::come_after(const std::shared_ptr<Mark>& mark) {
+  machine_.timeline().wait(number_, mark->time());
+  queue_->push([mark] { mark->wait(); });
+}
+
 void SimulatedStream::record(Event& event) {
-  add({.records = &dynamic_cast<SimulatedEvent&>(event)});
+  SimulatedEvent& recorded = event_of(machine_, event);
+  if (!is_capturing()) {
+    recorded.set({mark(), nullptr, {}});
+    return;
+  }
+  // "When an event is recorded in a stream that is in capture mode, it results in a captured event."
+  capture_->check();
+  recorded.set({nullptr, capture_, capture_->point_of(branch_)});
 }
 
 void SimulatedStream::wait(const Event& event) {
-  add({.waits = &dynamic_cast<const SimulatedEvent&>(event)});
+  const SimulatedEvent::Record record = event_of(machine_, event).latest();
+  if (record.capture == nullptr) {
+    // "A dependency would have been created which crosses the capture sequence boundary. Only implicit in-stream
+    // ordering dependencies are allowed to cross the boundary."
+    if (is_capturing())
+      capture_->invalidate("a stream that records work cannot wait for an event that was not recorded with it");
+    if (record.mark != nullptr) wait_for(record.mark);
+    return;
+  }
+  // "The operation is not permitted on an event which was last recorded in a capturing stream."
+  require(!record.capture->has_ended(), ErrorKind::failed,
+          "the event was last recorded by a capture that has ended: it must be recorded anew before a stream waits");
+  record.capture->check();
+  if (!is_capturing()) {
+    // "When a captured event is waited on by a stream, it places the stream in capture mode if it is not already."
+    capture_ = record.capture;
+    branch_ = capture_->join(record.point);
+  } else if (capture_ == record.capture) {
+    capture_->wait(branch_, record.point);
+  } else {
+    // "The operation would have resulted in a merge of two independent capture sequences."
+    const std::string why = "a stream that records work cannot wait for an event of another recording";
+    record.capture->invalidate_without_throwing(why);
+    capture_->invalidate(why);
+  }
 }
 
 void SimulatedStream::synchronise() {
-  TESSERA_ASSERT(!captures_, "a stream cannot be waited for while it records work");
+  // "It is invalid to synchronize or query the execution status of a stream which is being captured."
+  if (is_capturing()) capture_->invalidate("a stream cannot be waited for while it records work");
+  Capture::refuse_to_thread("a wait for a stream");
   machine_.timeline().synchronise(number_);
   if (const std::exception_ptr failure = queue_->take_failure()) std::rethrow_exception(failure);
 }
 
-// Enqueues a recording as one launch: only its first call takes the time of a launch.
-class SimulatedRecording final : public Recording {
- public:
-  explicit SimulatedRecording(std::vector<SimulatedStream::Call> calls) : calls_(std::move(calls)) {
-    bool first = true;
-    for (SimulatedStream::Call& call : calls_) {
-      if (call.records != nullptr || call.waits != nullptr) continue;
-      if (!first) call.timing.launch_ns = 0;
-      call.is_launch = first;  // a replay is one launch, whatever its first call is
-      first = false;
-    }
-  }
-  void replay(Stream& stream) override {
-    auto& simulated = dynamic_cast<SimulatedStream&>(stream);
-    for (const SimulatedStream::Call& call : calls_) simulated.add(call);
-  }
-
- private:
-  std::vector<SimulatedStream::Call> calls_;
-};
-
 void SimulatedStream::begin_capture() {
-  TESSERA_ASSERT(!captures_, "a stream records one thing at a time");
-  captures_ = true;
+  // "Capture [...] may only be initiated if the stream is not already in capture mode."
+  if (is_capturing()) capture_->invalidate("a stream records one thing at a time");
+  capture_ = std::make_shared<Capture>();
+  branch_ = 0;
 }
 
-std::unique_ptr<Recording> SimulatedStream::end_capture() {
-  TESSERA_ASSERT(captures_, "a stream that records nothing cannot end its recording");
-  captures_ = false;
-  return std::make_unique<SimulatedRecording>(std::exchange(captured_, {}));
+std::unique_ptr<Recording> SimulatedStream::end_capture(std::unique_ptr<Recording> previous) {
+  require(is_capturing(), ErrorKind::failed, "a stream that records nothing cannot end its recording");
+  // "The capture was not initiated in this stream."
+  if (branch_ != 0) capture_->invalidate("a recording must be ended on the stream on which it began");
+  RecordedWork work = capture_->end();
+  if (auto* const recording = dynamic_cast<SimulatedRecording*>(previous.get());
+      recording != nullptr && recording->update(work)) {
+    machine_.count_recording(true);
+    return previous;
+  }
+  machine_.count_recording(false);
+  return std::make_unique<SimulatedRecording>(machine_, std::move(work));
+}
+
+SimulatedStream& stream_of(const SimulatedMachine& machine, Stream& stream) {
+  auto* const own = dynamic_cast<SimulatedStream*>(&stream);
+  require(own != nullptr && &own->machine() == &machine, ErrorKind::invalid_argument,
+          "a stream of another device is given to device '{}'", machine.name());
+  return *own;
+}
+
+// "hEvent and hStream must be from the same context otherwise CUDA_ERROR_INVALID_HANDLE is returned." CUDA lets streams
+// wait for events of other devices; the contract in stream.h does not.
+const SimulatedEvent& event_of(const SimulatedMachine& machine, const Event& event) {
+  const auto* const own = dynamic_cast<const SimulatedEvent*>(&event);
+  require(own != nullptr && &own->machine() == &machine, ErrorKind::invalid_argument,
+          "an event of another device is given to a stream of device '{}'", machine.name());
+  return *own;
+}
+
+SimulatedEvent& event_of(const SimulatedMachine& machine, Event& event) {
+  return const_cast<SimulatedEvent&>(event_of(machine, std::as_const(event)));
 }
 
 }  // namespace tessera::backends::simulated

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "backends/simulated/capture.h"
 #include "backends/simulated/machine.h"
 #include "backends/simulated/work_queue.h"
 #include "backends/stream.h"
@@ -42,14 +43,26 @@ class SimulatedEvent final : public Event {
   void wait() const override;
   std::int64_t time_ns() const override;
 
-  // The latest record; null if there was none.
-  std::shared_ptr<Mark> mark() const;
-  void set_mark(std::shared_ptr<Mark> mark);
+  const SimulatedMachine& machine() const { return machine_; }
+
+  // The latest record. If it was made on a stream, its mark; if during a capture, its point there; null both if the
+  // event was never recorded.
+  struct Record {
+    std::shared_ptr<Mark> mark;
+    std::shared_ptr<Capture> capture;
+    Capture::Point point;
+  };
+  Record latest() const;
+  void set(Record record);
 
  private:
+  // The mark of the latest record for a thread that wants to wait for it or ask about it; null if the event was never
+  // recorded. Throws Error if that is not permitted.
+  std::shared_ptr<Mark> mark_for_host(std::string_view what) const;
+
   SimulatedMachine& machine_;
   mutable std::mutex mutex_;
-  std::shared_ptr<Mark> mark_;
+  Record record_;
 };
 
 class SimulatedStream final : public Stream {
@@ -65,37 +78,41 @@ class SimulatedStream final : public Stream {
   void wait(const Event& event) override;
   void synchronise() override;
   void begin_capture() override;
-  std::unique_ptr<Recording> end_capture() override;
+  std::unique_ptr<Recording> end_capture(std::unique_ptr<Recording> previous) override;
+  bool is_capturing() const override { return capture_ != nullptr && !capture_->has_ended(); }
 
-  // Enqueues a kernel that computes for `compute_ns`, plus the launch. The stream's thread calls `work`, once per
-  // execution and once per replay of a recording.
-  void launch(std::int64_t compute_ns, std::function<void()> work);
-  // A mark at this point, without an event; not allowed during capture.
+  // Enqueues the kernel of an operator, which computes for `compute_ns`, plus the launch. The stream's thread calls
+  // `work`, once per execution and once per replay of a recording. `name` has static storage.
+  void launch(std::string_view name, std::int64_t compute_ns, std::function<void()> work);
+  // Executes the operation, whether the stream captures or not.
+  void submit(const Operation& operation);
+  // A mark at this point, without an event, whether the stream captures or not.
   std::shared_ptr<Mark> mark();
+  // Lets work that is submitted after this call wait for the mark, and fail if the work before the mark failed.
+  void wait_for(const std::shared_ptr<Mark>& mark);
+  // As wait_for(), but a failure before the mark does not matter.
+  void come_after(const std::shared_ptr<Mark>& mark);
+  // Lets work that is submitted after this call run even if earlier work failed.
+  void forget_failure() { queue_->push_forget(); }
   // Work enqueued after this call begins, on the clock, after the mark, which the threads have already passed.
   void wait_in_time(const Mark& mark) { machine_.timeline().wait(number_, mark.time()); }
   int number() const { return number_; }
+  const SimulatedMachine& machine() const { return machine_; }
 
  private:
-  friend class SimulatedRecording;
-  // One call on the stream. A call without work and events only takes time.
-  struct Call {
-    TimedOperation timing = {};
-    bool is_launch = false;  // of a kernel; such calls can be made to fail
-    std::function<void()> work = nullptr;
-    SimulatedEvent* records = nullptr;
-    const SimulatedEvent* waits = nullptr;
-  };
-  void add(Call call);
-  void submit(const Call& call);
-  void wait_for(const std::shared_ptr<Mark>& mark);
+  void add(Operation operation);
   void enqueue_copy(Engine direction, void* to, const void* from, std::int64_t bytes);
 
   SimulatedMachine& machine_;
   const int number_;
   const std::shared_ptr<WorkQueue> queue_;
-  bool captures_ = false;
-  std::vector<Call> captured_;
+  std::shared_ptr<Capture> capture_;  // shared with streams that joined it and with events; kept after its end
+  std::size_t branch_ = 0;            // of the capture
 };
+
+// The stream or event as one of the machine's. Throws Error(invalid_argument) if it belongs to another device.
+SimulatedStream& stream_of(const SimulatedMachine& machine, Stream& stream);
+SimulatedEvent& event_of(const SimulatedMachine& machine, Event& event);
+const SimulatedEvent& event_of(const SimulatedMachine& machine, const Event& event);
 
 }  // namespace tessera::backends::simulated

@@ -31,6 +31,10 @@ void WorkQueue::push_always(std::function<void(const std::exception_ptr&)> task)
   push(Task{.work = nullptr, .always = std::move(task)});
 }
 
+void WorkQueue::push_forget() {
+  push(Task{.work = nullptr, .always = nullptr, .forgets = true});
+}
+
 void WorkQueue::push(Task task) {
   {
     const std::lock_guard lock(mutex_);
@@ -55,7 +59,9 @@ void WorkQueue::run_tasks() {
     running_ = true;
     std::exception_ptr failure = failure_;
     lock.unlock();
-    if (task.always) {
+    if (task.forgets) {
+      failure = nullptr;
+    } else if (task.always) {
       task.always(failure);
     } else if (failure == nullptr) {
       try {

@@ -24,6 +24,8 @@ class WorkQueue {
   void push(std::function<void()> task);
   // Pushes a task that runs even after a failure, which it receives as its argument (null: none). It must not throw.
   void push_always(std::function<void(const std::exception_ptr&)> task);
+  // Pushes a task that forgets the failure of the tasks before it.
+  void push_forget();
   // Waits until the queue is empty and returns its failure, or null; tasks run again afterwards. Not to be called by a
   // task.
   std::exception_ptr take_failure();
@@ -32,6 +34,7 @@ class WorkQueue {
   struct Task {
     std::function<void()> work;
     std::function<void(const std::exception_ptr&)> always;
+    bool forgets = false;
   };
   void push(Task task);
   void run_tasks();

@@ -72,7 +72,7 @@ std::shared_ptr<const LateKernel> LateKernels::make(const backends::Device& devi
   for (std::size_t i = 0; i < view.output_count(); ++i) entry->outputs.push_back(view.output(i));
   const ops::NodeView kept(entry->node, view.op(), entry->inputs, entry->outputs, constants);
   const backends::KernelEntry& wanted = *plan::choose_kernel(device, view).entry;
-  if (wanted.reject == nullptr || wanted.reject(kept).empty())
+  if (backends::reason_to_reject(wanted, kept, device.properties()).empty())
     entry->kernel = device.make_kernel(wanted, kept, weights_);
   return entry;
 }

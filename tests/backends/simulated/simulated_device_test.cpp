@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/backend_table.h"
+#include "backends/device_activity.h"
 #include "backends/simulated/kernel_time.h"
 #include "base/threads/clock.h"
 #include "support/device_call.h"
@@ -209,7 +210,7 @@ TEST(SimulatedDevice, FailsWhereItsNameAsksForIt) {
                [&] { stream->synchronise(); });
   call.enqueue(*stream);
   stream->synchronise();
-  EXPECT_EQ(launch.launches(), 5);
+  EXPECT_EQ(launch.activity().launches, 5);
 }
 
 TEST(SimulatedDevice, CopiesAreSlowWhereItsNameAsksForIt) {
@@ -228,7 +229,7 @@ TEST(SimulatedDevice, ReplaysCostOneLaunch) {
   for (int i = 0; i < 3; ++i) call.enqueue(*stream);
   const std::unique_ptr<Recording> recording = stream->end_capture();
   stream->synchronise();
-  EXPECT_EQ(device.launches(), 0);
+  EXPECT_EQ(device.activity().launches, 0);
   EXPECT_EQ(device.timeline().clock().now_ns(), 0);
   // On another stream than it was recorded on.
   other->record(*begin);
@@ -237,7 +238,7 @@ TEST(SimulatedDevice, ReplaysCostOneLaunch) {
   const std::vector<Tensor> results = call.copy_outputs(*other);
   other->synchronise();
   EXPECT_TRUE(identical(results[0], run_op_tensor(operation)));
-  EXPECT_EQ(device.launches(), 1);
+  EXPECT_EQ(device.activity().launches, 1);
   const std::int64_t kernel_ns =
       backends::simulated::kernel_time_ns(call.view(), backends::simulated::parse_options(device.name()).profile);
   EXPECT_EQ(end->time_ns() - begin->time_ns(), 5000 + 2 * 64 + 3 * kernel_ns);
