@@ -27,7 +27,7 @@ class GroupNormalisationRecogniser {
   explicit GroupNormalisationRecogniser(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
-    // Backwards, so that scale and shift are found before the normalisation that they follow.
+    // Visits in reverse order, so that scale and shift are found before the normalisation that they follow.
     rewrite_each(graph_, [&](NodeId id) { return recognise(id); }, Visit::backwards);
     return std::move(graph_);
   }

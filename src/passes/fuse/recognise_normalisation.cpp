@@ -28,7 +28,7 @@ class NormalisationRecogniser {
       : graph_(std::move(graph)), builder_(graph_), uses_(graph_.compute_uses()), taken_(graph_.value_count(), false) {}
 
   ir::Graph run() {
-    // Backwards, so that scale and shift are found before the normalisation that they follow.
+    // Visits in reverse order, so that scale and shift are found before the normalisation that they follow.
     const auto rule = [&](NodeId id) {
       const ir::Node& node = graph_.node(id);
       return (node.op == "Add" || node.op == "Mul" || node.op == "Div") &&

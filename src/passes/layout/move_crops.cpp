@@ -27,7 +27,7 @@ class CropMover {
   }
 
   ir::Graph run() {
-    // Backwards: all crops of a value have moved there before the value's node is visited.
+    // Visits in reverse order: all crops of a value have moved there before the value's node is visited.
     const auto rule = [&](NodeId id) {
       move(id);
       return std::exchange(moved_, false);
