@@ -39,7 +39,7 @@ struct ModelFormat {
   // Throws Error(invalid_model, unsupported, over_budget, io).
   ReadFile (*read)(const FileToRead& file);
   // Whether its files hold the weights of a language model and no graph. `read` refuses them: their graphs are built
-  // for a step of generation (include/tessera/generate.h).
+  // for a step of generation.
   bool language_model = false;
 };
 

@@ -28,6 +28,8 @@ nlohmann::json scalar_json(const io::GgufValue& value) {
     case io::GgufType::boolean:
       return value.flag();
     case io::GgufType::f32:
+      // The shortest decimal number that is this float32: 1e-05, not 9.999999747378752e-06.
+      return std::stod(fmt::format("{}", static_cast<float>(value.number())));
     case io::GgufType::f64:
       return value.number();
     default:
