@@ -26,10 +26,12 @@ FLOORS = [
     ["plan"],
     ["runtime"],
     ["models"],
-    ["report", "conformance", "capi", "dist", "protect", "share", "compress", "train", "serve"],
+    ["report", "conformance", "capi", "dist", "protect", "share", "compress", "train"],
+    ["generate"],
+    ["serve"],
     ["bindings", "apps"],
 ]
-SIDEWAYS = {("serve", "share"), ("compress", "train"), ("compress", "report")}
+SIDEWAYS = {("compress", "train"), ("compress", "report")}
 FLOOR_OF = {folder: number for number, floor in enumerate(FLOORS) for folder in floor}
 
 # Headers directly in src/backends are the device contract, which any device uses, but for the list of devices, which
@@ -52,6 +54,7 @@ PUBLIC_HEADERS = {
     "capi": "tessera",
     "share": "resident_models share",
     "train": "train",
+    "generate": "generate",
     "compress": "compression_costs deep_compression dictionary prune quantise",
 }
 PUBLIC_FLOOR = {f"tessera/{header}.h": folder for folder, headers in PUBLIC_HEADERS.items()
