@@ -1,18 +1,16 @@
 // Generates text with language models, read from GGUF or safetensors files as they are shipped.
 //
-//   LanguageModel model = LanguageModel::load("SmolLM2-135M-Instruct.Q4_1.gguf");
-//   GenerateOptions options;
-//   options.on_text = [](std::string_view text) { std::cout << text << std::flush; return true; };
-//   model.generate("The capital of France is", options);
-//
 // A token's logits are the same bits whatever runs beside them: other sequences, chunks of the prompt, threads.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tessera/session.h"
 
 namespace tessera {
 
@@ -49,6 +47,55 @@ struct SamplingOptions {
 struct TokenLogprob {
   std::int64_t token = 0;
   double logprob = 0;
+};
+
+// A token of an answer, with the most probable tokens in its place where they were asked for.
+struct GeneratedToken {
+  std::int64_t token = 0;
+  double logprob = 0;             // 0 unless GenerateOptions::logprobs asks for it
+  std::vector<TokenLogprob> top;  // the most probable first
+};
+
+// A piece of an answer as it is generated.
+struct GeneratedText {
+  std::size_t answer = 0;  // which of the prompts it answers
+  std::string_view text;   // whole UTF-8 characters; all pieces joined are GeneratedAnswer::text
+};
+
+enum class FinishReason {
+  stop,       // the model ended its answer, or a stop string came
+  length,     // max_tokens, or the end of the context
+  cancelled,  // the caller asked for it
+};
+// "stop", "length", "cancelled"
+std::string_view to_string(FinishReason reason);
+
+struct GenerateOptions {
+  SamplingOptions sampling;
+  std::int64_t max_tokens = -1;   // of an answer; negative: until the model ends it or the context is full
+  std::int64_t min_tokens = 0;    // the model does not end its answer before
+  bool ignore_eos = false;        // the model never ends its answer
+  std::vector<std::string> stop;  // strings that end an answer; neither they nor their beginnings are shown
+  std::int64_t logprobs = -1;     // the number of most probable tokens to list with each token, 0 to 20; negative: none
+  // Called with each piece of text from the thread that generates. The answer ends as cancelled when it returns false.
+  std::function<bool(const GeneratedText& piece)> on_text;
+  // Called while the prompts are computed, with their tokens that are done and all of them.
+  std::function<void(std::int64_t done, std::int64_t total)> on_prompt;
+  const Cancellation* cancellation = nullptr;  // ends all answers between two steps; must outlive the call
+};
+
+struct GeneratedAnswer {
+  std::string text;
+  std::vector<GeneratedToken> tokens;  // with the token that ended the answer, whose text is not shown
+  FinishReason finish = FinishReason::stop;
+  std::int64_t prompt_tokens = 0;
+};
+
+// The work of one call, and how long it took.
+struct GenerationStats {
+  std::int64_t prompt_tokens = 0, generated_tokens = 0;
+  std::int64_t prompt_ns = 0;    // until the first token of an answer was known
+  std::int64_t generate_ns = 0;  // from then on
 };
 
 }  // namespace tessera
