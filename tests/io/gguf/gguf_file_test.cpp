@@ -4,53 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 #include <limits>
 
 #include "support/error_of.h"
+#include "support/gguf_bytes.h"
 #include "support/temporary_folder.h"
 
 namespace tessera::io::gguf_file_test {
 namespace {
 
 using test::error_of;
+using Bytes = test::GgufBytes;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// Writes the parts of a file one after the other; the names of functions say what.
-struct Bytes {
-  std::string data;
-
-  template <typename T>
-  Bytes& number(T value) {
-    data.append(reinterpret_cast<const char*>(&value), sizeof(value));
-    return *this;
-  }
-  Bytes& text(const std::string& value) {
-    number<std::uint64_t>(value.size());
-    data += value;
-    return *this;
-  }
-  Bytes& header(std::uint64_t tensors, std::uint64_t pairs, std::uint32_t version = 3) {
-    data += "GGUF";
-    return number(version).number(tensors).number(pairs);
-  }
-  Bytes& key(const std::string& name, GgufType type) { return text(name).number(static_cast<std::uint32_t>(type)); }
-  Bytes& list(GgufType type, std::uint64_t count) { return number(static_cast<std::uint32_t>(type)).number(count); }
-  Bytes& tensor(const std::string& name, std::vector<std::uint64_t> dimensions, std::uint32_t type,
-                std::uint64_t offset) {
-    text(name).number(static_cast<std::uint32_t>(dimensions.size()));
-    for (const std::uint64_t dimension : dimensions) number(dimension);
-    return number(type).number(offset);
-  }
-  // Up to the alignment, and then data of so many bytes.
-  Bytes& contents(std::size_t bytes, std::size_t alignment = 32) {
-    data.resize((data.size() + alignment - 1) / alignment * alignment, '\0');
-    for (std::size_t i = 0; i < bytes; ++i) data += static_cast<char>(i);
-    return *this;
-  }
-};
 
 GgufFile read(const Bytes& bytes) {
   const auto owner = std::make_shared<std::string>(bytes.data);

@@ -1,0 +1,32 @@
+// The text side of a language model's files: its tokenizer, the tokens that end an answer, and its chat template.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "io/gguf/gguf_file.h"
+#include "tessera/tokenizer.h"
+
+namespace tessera::generate {
+
+struct LanguageText {
+  Tokenizer tokenizer;
+  std::vector<std::int64_t> end_tokens;  // after which an answer is over, ascending
+  std::string chat_template;             // its source, or "" when there is none
+  std::string bos_text, eos_text;        // the tokens that begin and end a text, as templates write them; or ""
+};
+
+// The parts of the tokenizer in a GGUF file. Throws Error(invalid_model) for values of other types than expected, and
+// for a file without a tokenizer.
+TokenizerParts tokenizer_parts(const io::GgufFile& file);
+
+// Throws Error as Tokenizer::from_parts does, and as tokenizer_parts does.
+LanguageText text_of_gguf(const io::GgufFile& file);
+// From tokenizer.json, and where they exist tokenizer_config.json, chat_template.jinja, generation_config.json and
+// config.json, of a folder with safetensors files. Throws Error as Tokenizer::load does, and invalid_model for JSON of
+// another form than expected.
+LanguageText text_of_folder(const std::filesystem::path& folder);
+
+}  // namespace tessera::generate
