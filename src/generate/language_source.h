@@ -17,5 +17,8 @@ struct LanguageSource {
 
 // Weights are views of the mapped file.
 LanguageSource source_of_gguf(const io::GgufFile& file);
+// From config.json and the safetensors files of a folder, under the names of GGUF files. Throws Error: invalid_model
+// for JSON of another form than expected, unsupported for parts of a configuration that the builder does not know.
+LanguageSource source_of_folder(const std::filesystem::path& folder);
 
 }  // namespace tessera::generate

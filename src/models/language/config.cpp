@@ -109,6 +109,14 @@ LanguageConfig read_language_config(const ConfigValues& values, const WeightSour
   config.query_scale = 1 / std::sqrt(static_cast<double>(config.head_size));
   config.rotary = {read_rotary(values)};
   found->adapt(config, values, weights);
+  const std::vector<std::int64_t> windows = values.integers("attention.layer_windows");
+  require(windows.empty() || windows.size() == config.layers.size(), ErrorKind::invalid_model,
+          "the model states windows for {} layers, but it has {}", windows.size(), config.layers.size());
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    config.layers[i].window = windows[i];
+    // Where there are two tables of positions, the second one is for layers with a window.
+    if (config.rotary.size() > 1) config.layers[i].rotary = windows[i] > 0 ? 1 : 0;
+  }
   return config;
 }
 

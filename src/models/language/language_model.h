@@ -26,7 +26,8 @@ class ConfigValues {
   virtual std::optional<std::int64_t> integer(std::string_view key) const = 0;
   virtual std::optional<double> number(std::string_view key) const = 0;
   virtual std::optional<std::string> text(std::string_view key) const = 0;
-  // One for each layer; empty where the key is missing.
+  // One for each layer; empty where the key is missing. "attention.layer_windows" are the windows of the layers where
+  // the file states each of them.
   virtual std::vector<std::int64_t> integers(std::string_view key) const = 0;
   // Whether rows of Q and K are stored in the order of GGUF files of the architecture "llama", which turn neighbouring
   // elements of a head; other files turn element i with element i + half.
