@@ -14,8 +14,8 @@ MOST_FILES = 45  # in one folder of src/, without those below it
 TYPE = re.compile(r"(?:template <.*> ?)?(?:struct|class|enum class|enum)\s+(?:\[\[\w+\]\]\s+)?(?:alignas\(\S+\)\s+)?"
                   r"(\w+)(?:\s+final)?\s*(?::[^:].*)?\{")
 # Folders of tests/ that belong to no folder of src/: what tests share, and tests of the whole.
-OF_THE_WHOLE = {"apps", "architecture", "capi", "fuzz", "install", "instruction_counts", "limits", "peers", "python",
-                "scripts", "support", "tries"}
+OF_THE_WHOLE = {"apps", "architecture", "capi", "cuda", "fuzz", "install", "instruction_counts", "limits", "peers",
+                "python", "scripts", "support", "tries"}
 
 
 def flat_faults(root):

@@ -7,7 +7,8 @@ import re
 
 LONGEST_FUNCTION = 80
 # Kernels may be longer: they are told by phases, and their loops belong together.
-KERNELS = (("src", "backends", "cpu"), ("src", "backends", "reference", "kernels"))
+KERNELS = (("src", "backends", "cpu"), ("src", "backends", "cuda", "kernels"),
+           ("src", "backends", "reference", "kernels"))
 REASON = re.compile(r"^\s*// Length: \S")
 FUNCTION_HEAD = re.compile(r"\)\s*((const|noexcept|override|final|&|&&)\s*)*(->\s*[^;{}]+)?(\s*:\s*.+)?\s*$")
 SCOPE_HEAD = re.compile(r"^(template <.*> )?(inline )?(namespace|class|struct|union|enum|extern \"C\")\b")
