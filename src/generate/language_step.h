@@ -14,7 +14,7 @@ namespace tessera::generate {
 struct LanguageStepOptions {
   std::int64_t context = 0;       // the most tokens of a sequence; 0: the model's own, at most kUsualContext
   std::int64_t cache_tokens = 0;  // of all sequences together; 0: the context
-  DType cache_type = DType::f16;  // or i8
+  DType cache_type = DType::f16;  // or f32, i8
   bool exact = false;             // activations are not rounded to 8 bits
   int threads = 0;
   std::int64_t memory_limit_bytes = 0;

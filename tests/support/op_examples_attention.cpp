@@ -34,7 +34,32 @@ std::vector<OpExample> attention_examples() {
   coded_4["kv_cache_bit_width"] = whole(4);
   shared.insert({{"past_present_share_buffer", one}, {"unidirectional", one}});
   shared_decoder.insert({{"past_present_share_buffer", one}, {"output_qk", one}});
+  // Two sequences of a step: positions 1 and 2 of the first, and position 0 of the second.
+  const ExampleOperand pages = as(DType::i64, at({2, 1}, {1, 0})), positions = as(DType::i64, at({3}, {1, 2, 0})),
+                       sequence = as(DType::i64, at({3}, {0, 0, 1})), cached = at({2, 2, 4, 2}, {1, 0.5, 2}),
+                       scales = at({2, 2, 4}, {0.5, 1});
+  const ir::Attributes cache_heads{{"heads", two}, {"kv_heads", two}, {"scale", real(0.5f)}};
   return {
+      {"tessera::CacheAttention",
+       {at({3, 4}), at({3, 4}), at({3, 4}), cached, cached, pages, positions, sequence, at({2})},
+       cache_heads,
+       1,
+       {{"key_cache", {DType::f32, DType::f16}}}},
+      {"tessera::CacheAttention",
+       {at({3, 4}), at({3, 4}), at({3, 4}), cached, cached, pages, positions, sequence, none, scales, scales},
+       cache_heads,
+       1,
+       {{"key_cache", {DType::i8}}}},
+      {"tessera::AppendRows",
+       {cached, at({3, 4}), pages, positions, sequence},
+       {},
+       1,
+       {{"cache", {DType::f32, DType::f16}}}},
+      {"tessera::AppendRows",
+       {cached, at({3, 4}), pages, positions, sequence, scales},
+       {},
+       2,
+       {{"cache", {DType::i8}}}},
       {"Attention", {apart, apart, apart, at({3, 5}), held, held}, {}, 4},
       {"Attention", {apart, apart, apart, none, none, none, integers({2})}},
       {"Attention",

@@ -11,6 +11,9 @@ constexpr ops::TypeSet kNoOrder = ops::types::text | ops::types::complex;
 
 std::vector<OpExample> movement_examples() {
   return {
+      {"tessera::BlockGather",
+       {at({2, 34}, {0, 52, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}), at({3}, {1, 0, 1})},
+       {{"format", text("q8_0")}, {"N", whole(2)}, {"K", whole(32)}}},
       {"Concat", {at({2, 3}), at({1, 3}), at({2, 3})}, {{"axis", whole(0)}}},
       {"Concat", {at({3, 5}), at({3, 1})}, {{"axis", whole(1)}}},
       {"Split", {at({2, 5}), integers({2, 3})}, {{"axis", whole(1)}}, 2},

@@ -17,8 +17,9 @@ class StepBuilder {
       : config_(config), weights_(weights), options_(options), ops_(graph_) {}
 
   ir::Graph build() {
-    require(options_.cache_type == DType::f16 || options_.cache_type == DType::i8, ErrorKind::invalid_argument,
-            "a cache of {}, expected f16 or i8", name_of(options_.cache_type));
+    const DType type = options_.cache_type;
+    require(type == DType::f32 || type == DType::f16 || type == DType::i8, ErrorKind::invalid_argument,
+            "a cache of {}, expected f32, f16 or i8", name_of(type));
     require(options_.pages >= 1, ErrorKind::invalid_argument, "a cache of {} pages, expected at least 1",
             options_.pages);
     const ValueId ids = input("ids", {ir::Dim::symbol("rows")});

@@ -87,7 +87,7 @@ LanguageConfig read_language_config(const ConfigValues& values, const WeightSour
 
 struct LanguageBuildOptions {
   std::int64_t pages = 0;         // of each cache
-  DType cache_type = DType::f16;  // or i8
+  DType cache_type = DType::f16;  // or f32, i8
   bool exact = false;             // activations are not rounded before products
 };
 

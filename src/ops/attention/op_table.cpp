@@ -7,6 +7,7 @@
 #include "ops/attention/linear_attention.h"
 #include "ops/attention/microsoft_attention.h"
 #include "ops/attention/multi_head_attention.h"
+#include "ops/attention/paged_cache.h"
 #include "ops/attention/rotary_embedding.h"
 
 namespace tessera::ops {
@@ -32,6 +33,9 @@ std::span<const OpDef* const> attention_ops() {
       // linear_attention
       &linear_attention,
       &linear_attention_gradient,
+      // paged_cache
+      &cache_attention,
+      &append_rows,
       // rotary_embedding
       &rotary_embedding,
   };

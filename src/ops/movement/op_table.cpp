@@ -1,5 +1,6 @@
 #include "ops/movement/op_table.h"
 
+#include "ops/movement/block_gather.h"
 #include "ops/movement/concat.h"
 #include "ops/movement/expand.h"
 #include "ops/movement/gather.h"
@@ -20,6 +21,8 @@ std::span<const OpDef* const> movement_ops() {
   static constexpr const OpDef* table[] = {
       // unfold_tensor
       &unfold_tensor,
+      // block_gather
+      &block_gather,
       // concat
       &concat,
       &split,

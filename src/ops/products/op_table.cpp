@@ -1,5 +1,6 @@
 #include "ops/products/op_table.h"
 
+#include "ops/products/block_linear.h"
 #include "ops/products/determinant.h"
 #include "ops/products/einsum.h"
 #include "ops/products/fused_matmul.h"
@@ -11,6 +12,8 @@ namespace tessera::ops {
 
 std::span<const OpDef* const> product_ops() {
   static constexpr const OpDef* table[] = {
+      // block_linear
+      &block_linear,
       // determinant
       &det,
       &det_gradient,

@@ -1,6 +1,7 @@
 #include "backends/reference/kernels/attention/kernel_table.h"
 
 #include "backends/reference/kernels/attention/kernels.h"
+#include "ops/attention/paged_cache.h"
 
 namespace tessera::backends::reference {
 
@@ -18,6 +19,12 @@ std::span<const KernelEntry> attention_kernels() {
       {.op = "tessera::LinearAttentionGradient",
        .name = "reference_linear_attention_gradient",
        .function = linear_attention_gradient},
+      // paged_cache
+      {.op = "tessera::CacheAttention", .name = "reference_cache_attention", .function = cache_attention},
+      {.op = "tessera::AppendRows",
+       .name = "reference_append_rows",
+       .function = append_rows,
+       .in_place_pair = ops::appends_in_place},
       // rotary_embedding
       {.op = "RotaryEmbedding", .name = "reference_rotary_embedding", .function = rotary_embedding},
   };

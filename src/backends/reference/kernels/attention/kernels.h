@@ -7,6 +7,10 @@
 
 namespace tessera::backends::reference {
 
+// paged_cache.cpp
+void cache_attention(KernelContext&);
+void append_rows(KernelContext&);
+
 // attention.cpp
 void attention(KernelContext&);
 

@@ -6,6 +6,8 @@ namespace tessera::backends::reference {
 
 std::span<const KernelEntry> movement_kernels() {
   static const KernelEntry table[] = {
+      // block_gather
+      {.op = "tessera::BlockGather", .name = "reference_block_gather", .function = block_gather},
       // concat
       {.op = "Concat", .name = "reference_concat", .function = concat},
       {.op = "Split", .name = "reference_split", .function = split},

@@ -7,6 +7,9 @@
 
 namespace tessera::backends::reference {
 
+// block_gather.cpp
+void block_gather(KernelContext&);
+
 // concat.cpp
 void concat(KernelContext&);
 void split(KernelContext&);

@@ -6,6 +6,8 @@ namespace tessera::backends::reference {
 
 std::span<const KernelEntry> product_kernels() {
   static const KernelEntry table[] = {
+      // block_linear
+      {.op = "tessera::BlockLinear", .name = "reference_block_linear", .function = block_linear},
       // determinant
       {.op = "Det", .name = "reference_det", .function = det},
       {.op = "tessera::DetGradient", .name = "reference_det_gradient", .function = det_gradient},

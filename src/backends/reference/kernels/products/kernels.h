@@ -7,6 +7,9 @@
 
 namespace tessera::backends::reference {
 
+// block_linear.cpp
+void block_linear(KernelContext&);
+
 // determinant.cpp
 void det(KernelContext&);
 void det_gradient(KernelContext&);
