@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "backends/device_weights.h"
 #include "ops/core/infer.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
@@ -19,12 +20,14 @@ struct DeviceCall::State {
   std::vector<ops::TensorType> input_types, output_types;
   std::vector<const Tensor*> constants;
   std::optional<ops::NodeView> view;
-  runtime::PackAtOnce weights;
+  runtime::PackAtOnce packs;
+  backends::DeviceWeights weights;
   std::unique_ptr<backends::Kernel> kernel;
   std::vector<Value> inputs, outputs;  // on the device
   std::byte* scratch = nullptr;
+  std::int64_t misplaced_bytes = 0;
 
-  explicit State(const backends::Device& on) : device(on) {}
+  explicit State(const backends::Device& on) : device(on), weights(on, packs) {}
 
   // A tensor in pinned host memory, so that copies from and to it are asynchronous.
   Tensor pinned(DType dtype, const Shape& shape, std::int64_t bytes) const {
@@ -35,13 +38,16 @@ struct DeviceCall::State {
   }
 
   Value allocate(const ops::TensorType& type) const {
-    return Tensor(type.dtype, type.shape, device.memory().allocate(type.bytes()), nullptr);
+    auto* const block = static_cast<std::byte*>(device.memory().allocate(type.bytes() + misplaced_bytes));
+    return Tensor(type.dtype, type.shape, block + misplaced_bytes, nullptr);
   }
 };
 
-DeviceCall::DeviceCall(const backends::Device& device, const OpCall& call, const std::vector<bool>& constants)
+DeviceCall::DeviceCall(const backends::Device& device, const OpCall& call, const std::vector<bool>& constants,
+                       std::int64_t misplaced_bytes)
     : state_(std::make_unique<State>(device)) {
   State& state = *state_;
+  state.misplaced_bytes = misplaced_bytes;
   for (const Value& input : call.inputs) {
     if (!input.has_value()) {
       state.given.emplace_back();
@@ -83,7 +89,9 @@ DeviceCall::~DeviceCall() {
   backends::DeviceMemory& memory = state_->device.memory();
   for (const std::vector<Value>* values : {&state_->inputs, &state_->outputs}) {
     for (const Value& value : *values) {
-      if (value.has_value()) memory.free(const_cast<void*>(value.tensor().raw()));
+      if (!value.has_value()) continue;
+      const auto* const first = static_cast<const std::byte*>(value.tensor().raw()) - state_->misplaced_bytes;
+      memory.free(const_cast<std::byte*>(first));
     }
   }
   if (state_->scratch != nullptr) memory.free(state_->scratch);

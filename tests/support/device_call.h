@@ -13,7 +13,9 @@ namespace tessera::test {
 // given as `constants` are known when the kernel is made.
 class DeviceCall {
  public:
-  DeviceCall(const backends::Device& device, const OpCall& call, const std::vector<bool>& constants = {});
+  // `misplaced_bytes`: how far from the beginning of its block each operand lies.
+  DeviceCall(const backends::Device& device, const OpCall& call, const std::vector<bool>& constants = {},
+             std::int64_t misplaced_bytes = 0);
   ~DeviceCall();
   DeviceCall(const DeviceCall&) = delete;
   DeviceCall& operator=(const DeviceCall&) = delete;

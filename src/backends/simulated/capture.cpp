@@ -1,17 +1,47 @@
 #include "backends/simulated/capture.h"
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
 
 #include "base/error.h"
 
 namespace tessera::backends::simulated {
 namespace {
 
-// The captures that the calling thread began and has not ended.
-std::vector<Capture*>& of_this_thread() {
-  static thread_local std::vector<Capture*> captures;
-  return captures;
-}
+// The captures of all threads that have not ended. A capture may go on another thread than that which began it.
+class OngoingCaptures {
+ public:
+  static OngoingCaptures& all() {
+    static OngoingCaptures& captures = *new OngoingCaptures;
+    return captures;
+  }
+  void add(Capture* capture) {
+    const std::lock_guard lock(mutex_);
+    captures_.emplace_back(std::this_thread::get_id(), capture);
+    count_ = captures_.size();
+  }
+  void remove(const Capture* capture) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(captures_, [&](const auto& each) { return each.second == capture; });
+    count_ = captures_.size();
+  }
+  // Calls visit(capture) for those of the calling thread.
+  template <typename Visit>
+  void for_this_thread(const Visit& visit) {
+    if (count_ == 0) return;  // as nearly always
+    const std::lock_guard lock(mutex_);
+    for (const auto& [thread, capture] : captures_) {
+      if (thread == std::this_thread::get_id()) visit(*capture);
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<std::thread::id, Capture*>> captures_;
+  std::atomic<std::size_t> count_{0};
+};
 
 std::string refusal(std::string_view what) {
   return fmt::format("{} is not permitted while the thread records work; the recording is lost", what);
@@ -20,11 +50,11 @@ std::string refusal(std::string_view what) {
 }  // namespace
 
 Capture::Capture() : points_(1) {
-  of_this_thread().push_back(this);
+  OngoingCaptures::all().add(this);
 }
 
 Capture::~Capture() {
-  std::erase(of_this_thread(), this);
+  OngoingCaptures::all().remove(this);
 }
 
 std::size_t Capture::join(const Point& point) {
@@ -84,7 +114,7 @@ std::vector<bool> Capture::reached_from_origin() const {
 
 RecordedWork Capture::end() {
   ended_ = true;
-  std::erase(of_this_thread(), this);
+  OngoingCaptures::all().remove(this);
   require(thread_ == std::this_thread::get_id(), ErrorKind::failed,
           "a recording must be ended by the thread that began it");
   check();
@@ -106,13 +136,15 @@ RecordedWork Capture::end() {
 }
 
 void Capture::refuse_to_thread(std::string_view what) {
-  if (of_this_thread().empty()) return;
+  bool captures = false;
+  OngoingCaptures::all().for_this_thread([&](Capture&) { captures = true; });
+  if (!captures) return;
   invalidate_of_thread(what);
   fail(ErrorKind::failed, "{}", refusal(what));
 }
 
 void Capture::invalidate_of_thread(std::string_view what) {
-  for (Capture* capture : of_this_thread()) capture->invalidate_without_throwing(refusal(what));
+  OngoingCaptures::all().for_this_thread([&](Capture& capture) { capture.invalidate_without_throwing(refusal(what)); });
 }
 
 }  // namespace tessera::backends::simulated

@@ -11,11 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "backends/simulated/memory_checker.h"
 #include "backends/simulated/timeline.h"
 
 namespace tessera::backends::simulated {
-
-class SimulatedMachine;
 
 // One operation on a stream. One without work only takes time.
 struct Operation {
@@ -23,6 +22,7 @@ struct Operation {
   TimedOperation timing = {};
   bool is_launch = false;  // of a kernel or a replay; such operations can be made to fail
   std::int64_t link_bytes = 0;
+  std::vector<MemoryAccess> accesses = {};
   std::function<void()> work = nullptr;
 };
 

@@ -21,7 +21,9 @@ std::int64_t nanoseconds(double seconds) {
 }
 
 SimulatedMachine::SimulatedMachine(Options options)
-    : options_(std::move(options)), name_(name_of(options_)), timeline_(clock_, options_.seed) {}
+    : options_(std::move(options)), name_(name_of(options_)), timeline_(clock_, options_.seed) {
+  if (options_.checks_memory) checker_.emplace();
+}
 
 MirroredMemory& SimulatedMachine::memory() {
   const std::lock_guard lock(mutex_);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backends/device_activity.h"
+#include "backends/simulated/memory_checker.h"
 #include "backends/simulated/mirrored_memory.h"
 #include "backends/simulated/options.h"
 #include "backends/simulated/pinned_memory.h"
@@ -26,6 +27,8 @@ class SimulatedMachine {
   // The device's memory; its addresses are reserved at the first call. Throws Error(over_budget).
   MirroredMemory& memory();
   PinnedMemory& pinned() { return pinned_; }
+  // Null where the options leave checks out.
+  MemoryChecker* checker() { return checker_ ? &*checker_ : nullptr; }
   // The address at which a queue's thread accesses the memory of a device address.
   template <typename T>
   T* queue_address(T* address) {
@@ -55,6 +58,7 @@ class SimulatedMachine {
   mutable std::mutex mutex_;
   std::optional<MirroredMemory> memory_;
   PinnedMemory pinned_;
+  std::optional<MemoryChecker> checker_;
   std::int64_t allocations_ = 0;  // guarded by mutex_, like activity_
   DeviceActivity activity_;
 };

@@ -13,7 +13,8 @@ namespace tessera::backends::simulated {
 namespace {
 
 constexpr std::string_view kKeys =
-    "compute=reference|cpu|none, memory=SIZE, seed=N, number=N, fault=allocation:N|launch:N|slow_copies:FACTOR";
+    "compute=reference|cpu|none, memory=SIZE, seed=N, number=N, check=memory|none, "
+    "fault=allocation:N|launch:N|slow_copies:FACTOR";
 
 [[noreturn]] void refuse(std::string_view name, std::string_view part, std::string_view expected) {
   fail(ErrorKind::invalid_argument, "device '{}': '{}' is not {}", name, part, expected);
@@ -63,6 +64,12 @@ Compute parse_compute(std::string_view name, std::string_view part, std::string_
   refuse(name, part, "compute=reference, compute=cpu or compute=none");
 }
 
+bool parse_check(std::string_view name, std::string_view part, std::string_view text) {
+  if (text == "memory") return true;
+  if (text == "none") return false;
+  refuse(name, part, "check=memory or check=none");
+}
+
 void parse_fault(std::string_view name, std::string_view part, std::string_view text, Faults& faults) {
   const std::size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon),
@@ -89,6 +96,7 @@ void parse_option(std::string_view name, std::string_view part, Options& options
   else if (key == "memory") options.memory_bytes = parse_size(name, part, value);
   else if (key == "seed") options.seed = static_cast<std::uint64_t>(parse_count(name, part, value, 0));
   else if (key == "number") options.number = parse_count(name, part, value, 0);
+  else if (key == "check") options.checks_memory = parse_check(name, part, value);
   else if (key == "fault") parse_fault(name, part, value, options.faults);
   else fail(ErrorKind::invalid_argument, "device '{}': there is no option '{}'; options: {}", name, key, kKeys);
 }
@@ -106,10 +114,6 @@ std::string_view compute_name(Compute compute) {
 }
 
 }  // namespace
-
-bool is_simulated(std::string_view name) {
-  return name == kDeviceKind || (name.starts_with(kDeviceKind) && name[kDeviceKind.size()] == ':');
-}
 
 Options parse_options(std::string_view name) {
   std::string_view rest = name.substr(std::min(name.size(), kDeviceKind.size() + 1));
@@ -143,6 +147,7 @@ std::string name_of(const Options& options) {
   if (options.memory_bytes != options.profile.memory_bytes) name += fmt::format(",memory={}", options.memory_bytes);
   if (options.seed != 0) name += fmt::format(",seed={}", options.seed);
   if (options.number != 0) name += fmt::format(",number={}", options.number);
+  if (!options.checks_memory) name += ",check=none";
   const Faults& faults = options.faults;
   if (faults.failing_allocation != 0) name += fmt::format(",fault=allocation:{}", faults.failing_allocation);
   if (faults.failing_launch != 0) name += fmt::format(",fault=launch:{}", faults.failing_launch);

@@ -26,13 +26,12 @@ struct Options {
   std::int64_t memory_bytes = 0;  // capacity
   std::uint64_t seed = 0;         // orders operations that could start at the same time
   std::int64_t number = 0;        // distinguishes devices with equal options
+  bool checks_memory = true;      // reports operations that use memory as CUDA forbids (memory_checker.h)
   Faults faults;
 };
 
 inline constexpr std::string_view kDeviceKind = "simulated";
 
-// Whether a device's name asks for a simulated device, well-formed or not.
-bool is_simulated(std::string_view name);
 // Throws Error(invalid_argument) for an unknown profile (naming the most similar one), an unknown key or an invalid
 // value, and whatever load_profile throws for a file.
 Options parse_options(std::string_view name);

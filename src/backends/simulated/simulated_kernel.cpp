@@ -1,5 +1,6 @@
 #include "backends/simulated/simulated_kernel.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -14,26 +15,23 @@
 namespace tessera::backends::simulated {
 namespace {
 
-// Copies packed weights to the device's memory, at addresses that the device's threads can read.
-class UploadingStore final : public WeightStore {
+// Gives packed weights, which lie in the device's memory, at addresses that the device's threads can read.
+class QueueAddresses final : public WeightStore {
  public:
-  UploadingStore(SimulatedMachine& machine, DeviceCopies& copies, WeightStore& host)
-      : machine_(machine), copies_(copies), host_(host) {}
+  QueueAddresses(SimulatedMachine& machine, WeightStore& device) : machine_(machine), device_(device) {}
   std::shared_ptr<const PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing, std::int64_t bytes,
                                                     const PackFunction& pack) override {
-    const std::shared_ptr<const PackedWeights> packed = host_.find_or_pack(weights, packing, bytes, pack);
-    // A holder of the copy holds the packing too, so that the next plan finds both.
-    const auto copy = std::make_shared<std::pair<std::shared_ptr<const PackedWeights>, std::shared_ptr<void>>>(
-        packed, copies_.find_or_copy(*packed));
-    const auto* data = static_cast<const std::byte*>(machine_.queue_address(copy->second.get()));
+    const std::shared_ptr<const PackedWeights> packed = device_.find_or_pack(weights, packing, bytes, pack);
+    require(packed->bytes == 0 || machine_.memory().contains(packed->data.get()), ErrorKind::failed,
+            "weights packed as '{}' for a kernel of device '{}' do not lie in its memory", packing, machine_.name());
+    const std::byte* const data = machine_.queue_address(packed->data.get());
     return std::make_shared<const PackedWeights>(
-        PackedWeights{std::shared_ptr<const std::byte[]>(copy, data), packed->bytes});
+        PackedWeights{std::shared_ptr<const std::byte[]>(packed, data), packed->bytes});
   }
 
  private:
   SimulatedMachine& machine_;
-  DeviceCopies& copies_;
-  WeightStore& host_;
+  WeightStore& device_;
 };
 
 // The part of a wrapped kernel that its launches need; it lives as long as any launch is in a queue.
@@ -49,6 +47,35 @@ Value value_on_queue(SimulatedMachine& machine, const Tensor& tensor) {
   // Deferred tensors are computed on the host and never passed to a device.
   void* const address = const_cast<void*>(machine.queue_address(tensor.raw()));
   return Tensor(tensor.dtype(), tensor.shape(), address, nullptr);
+}
+
+// The memory that a launch uses. Throws Error(failed) where an operand's address is no multiple of its element size:
+// "Global memory instructions support reading or writing words of size equal to 1, 2, 4, 8, or 16 bytes. [...] the data
+// is naturally aligned (i.e., its address is a multiple of that size)."
+std::vector<MemoryAccess> accesses_of(KernelContext& context, std::int64_t scratch_bytes) {
+  std::vector<MemoryAccess> accesses;
+  const auto add = [&](const Tensor& tensor, std::string_view role, std::size_t index, bool writes) {
+    if (tensor.raw() == nullptr || tensor.bytes() == 0) return;
+    const auto address = reinterpret_cast<std::uintptr_t>(tensor.raw());
+    require(address % static_cast<std::uintptr_t>(std::max(1, bits_of(tensor.dtype()) / 8)) == 0, ErrorKind::failed,
+            "{} {} of '{}' does not begin at a multiple of the size of its elements, {}", role, index,
+            context.op().name, name_of(tensor.dtype()));
+    accesses.push_back({tensor.raw(), tensor.bytes(), writes});
+  };
+  for (std::size_t i = 0; i < context.input_count(); ++i) {
+    if (context.has_input(i)) add(context.input(i), "input", i, false);
+  }
+  for (std::size_t i = 0; i < context.output_count(); ++i) {
+    if (context.wants_output(i)) add(context.output(i), "output", i, true);
+  }
+  if (scratch_bytes > 0) {
+    require(reinterpret_cast<std::uintptr_t>(context.scratch()) % 64 == 0, ErrorKind::failed,
+            "the scratch memory of '{}' is not aligned to 64 bytes", context.op().name);
+    accesses.push_back({context.scratch(), scratch_bytes, true});
+  }
+  if (const std::uint64_t* const cell = context.resources().seed_cell)
+    accesses.push_back({cell, static_cast<std::int64_t>(sizeof(*cell)), false});
+  return accesses;
 }
 
 // One launch: the operands at the addresses that the stream's thread uses.
@@ -124,11 +151,11 @@ class SimulatedKernel final : public Kernel {
     SimulatedStream& stream = stream_of(wrapped_->machine, *context.stream());
     const std::string_view name = wrapped_->op.name;
     if (wrapped_->kernel == nullptr) {
-      stream.launch(name, compute_ns_, [] {});
+      stream.launch(name, compute_ns_, accesses_of(context, 0), [] {});
       return;
     }
     const auto launch = std::make_shared<const Launch>(wrapped_, context);
-    stream.launch(name, compute_ns_, [launch] { launch->run(); });
+    stream.launch(name, compute_ns_, accesses_of(context, scratch_bytes()), [launch] { launch->run(); });
   }
 
  private:
@@ -138,12 +165,12 @@ class SimulatedKernel final : public Kernel {
 
 }  // namespace
 
-KernelPointer make_simulated_kernel(SimulatedMachine& machine, DeviceCopies& copies, const Device& computes_by,
-                                    const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights) {
+KernelPointer make_simulated_kernel(SimulatedMachine& machine, const Device& computes_by, const KernelEntry& entry,
+                                    const ops::NodeView& view, WeightStore& weights) {
   KernelPointer kernel;
   if (machine.options().compute != Compute::none) {
-    UploadingStore uploading(machine, copies, weights);
-    kernel = computes_by.make_kernel(entry, view, uploading);
+    QueueAddresses addresses(machine, weights);
+    kernel = computes_by.make_kernel(entry, view, addresses);
   }
   return std::make_unique<SimulatedKernel>(
       std::make_shared<const Wrapped>(

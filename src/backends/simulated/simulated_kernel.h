@@ -5,15 +5,14 @@
 #include <memory>
 
 #include "backends/backend.h"
-#include "backends/device_copies.h"
 #include "backends/simulated/machine.h"
 
 namespace tessera::backends::simulated {
 
-// Wraps the kernel that `entry`, an entry of the host device `computes_by`, creates for the node. Packed weights are
-// copied to the device's memory; `copies` outlives the kernel. With Compute::none no kernel is created, and running
-// only takes time.
-KernelPointer make_simulated_kernel(SimulatedMachine& machine, DeviceCopies& copies, const Device& computes_by,
-                                    const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights);
+// Wraps the kernel that `entry`, an entry of the host device `computes_by`, creates for the node. `weights` keeps its
+// packings in the device's memory; Error(failed) is thrown if they lie elsewhere. With Compute::none no kernel is
+// created, and running only takes time.
+KernelPointer make_simulated_kernel(SimulatedMachine& machine, const Device& computes_by, const KernelEntry& entry,
+                                    const ops::NodeView& view, WeightStore& weights);
 
 }  // namespace tessera::backends::simulated

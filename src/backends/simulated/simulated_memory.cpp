@@ -29,15 +29,21 @@ void* SimulatedMemory::allocate(std::int64_t bytes, Stream* stream) {
           "device '{}' has no place for {}: {} of {} are in use, and the largest free part is {}", machine_.name(),
           base::format_bytes(bytes), base::format_bytes(blocks_.in_use()), base::format_bytes(capacity_bytes()),
           base::format_bytes(blocks_.largest_free()));
-  return memory.device_base() + *offset;
+  std::byte* const address = memory.device_base() + *offset;
+  if (MemoryChecker* const checker = machine_.checker())
+    checker->allocated(address, bytes, simulated != nullptr ? simulated->number() : -1);
+  return address;
 }
 
 void SimulatedMemory::free(void* address, Stream* stream) noexcept {
   if (address == nullptr) return;
   Capture::invalidate_of_thread("a free of device memory");
   const std::int64_t offset = static_cast<std::byte*>(address) - machine_.memory().device_base();
+  auto* const simulated = dynamic_cast<SimulatedStream*>(stream);
+  if (MemoryChecker* const checker = machine_.checker())
+    checker->freed(address, simulated != nullptr ? simulated->number() : -1);
   const std::lock_guard lock(mutex_);
-  if (auto* const simulated = dynamic_cast<SimulatedStream*>(stream)) {
+  if (simulated != nullptr) {
     freed_.push_back({offset, simulated->number(), simulated->mark()});
     return;
   }
@@ -75,8 +81,12 @@ void SimulatedMemory::wait_for_freed(SimulatedStream* stream, std::unique_lock<s
   lock.unlock();
   for (const std::shared_ptr<Mark>& mark : marks) {
     mark->wait();
-    if (stream != nullptr) stream->wait_in_time(*mark);
-    else machine_.timeline().wait_on_host(mark->time());
+    if (stream != nullptr) {
+      stream->wait_in_time(*mark);
+    } else {
+      machine_.timeline().wait_on_host(mark->time());
+      mark->tell_host(machine_);
+    }
   }
   lock.lock();
   std::erase_if(freed_, [&](const Freed& block) {

@@ -31,6 +31,10 @@ void SimulatedEvent::set(Record record) {
   record_ = std::move(record);
 }
 
+void Mark::tell_host(SimulatedMachine& machine) const {
+  if (MemoryChecker* const checker = machine.checker()) checker->host_waited(order_);
+}
+
 std::shared_ptr<Mark> SimulatedEvent::mark_for_host(std::string_view what) const {
   const Record record = latest();
   if (record.capture != nullptr) {
@@ -49,6 +53,7 @@ bool SimulatedEvent::done() const {
   if (latest == nullptr) return true;
   if (!machine_.timeline().is_reached(latest->time())) return false;
   latest->wait();
+  latest->tell_host(machine_);
   return true;
 }
 
@@ -57,6 +62,7 @@ void SimulatedEvent::wait() const {
   if (latest == nullptr) return;
   machine_.timeline().wait_on_host(latest->time());
   const std::exception_ptr failure = latest->wait();
+  latest->tell_host(machine_);
   if (failure == nullptr) return;
   // The failure is reported here: the stream works again and does not report it a second time.
   latest->queue().take_failure();
@@ -75,10 +81,13 @@ SimulatedStream::~SimulatedStream() {
   if (is_capturing()) capture_->invalidate_without_throwing("a stream was destroyed while it recorded work");
   queue_->take_failure();
   machine_.timeline().remove_stream(number_);
+  if (MemoryChecker* const checker = machine_.checker()) checker->remove_stream(number_);
 }
 
 void SimulatedStream::submit(const Operation& operation) {
   const TimedOperation& timing = operation.timing;
+  if (MemoryChecker* const checker = machine_.checker())
+    checker->add(number_, operation.name, operation.accesses, machine_.memory());
   machine_.timeline().enqueue(number_, timing);
   if (timing.engine == Engine::to_device || timing.engine == Engine::to_host)
     machine_.count_copy(timing.engine, operation.link_bytes);
@@ -106,10 +115,12 @@ void SimulatedStream::add(Operation operation) {
   capture_->add(branch_, std::move(operation));
 }
 
-void SimulatedStream::launch(std::string_view name, std::int64_t compute_ns, std::function<void()> work) {
+void SimulatedStream::launch(std::string_view name, std::int64_t compute_ns, std::vector<MemoryAccess> accesses,
+                             std::function<void()> work) {
   add({.name = name,
        .timing = {Engine::compute, machine_.launch_ns(), compute_ns},
        .is_launch = true,
+       .accesses = std::move(accesses),
        .work = std::move(work)});
 }
 
@@ -122,14 +133,27 @@ void SimulatedStream::enqueue_copy(Engine direction, void* to, const void* from,
   if (!is_pinned && is_capturing())
     capture_->invalidate(
         fmt::format("a copy {} host memory that is not pinned cannot be recorded", up ? "from" : "to"));
+  std::vector<MemoryAccess> accesses{up ? MemoryAccess{to, bytes, true} : MemoryAccess{from, bytes, false}};
+  if (is_pinned) accesses.push_back(up ? MemoryAccess{from, bytes, false} : MemoryAccess{to, bytes, true});
   add({.name = up ? "copy to device" : "copy to host",
        .timing = machine_.copy_between(direction, bytes),
        .link_bytes = bytes,
+       .accesses = std::move(accesses),
        .work = [machine = &machine_, direction, to, from, bytes, computes] {
          const auto size = static_cast<std::size_t>(bytes);
          if (computes && bytes > 0) std::memcpy(machine->queue_address(to), machine->queue_address(from), size);
          else if (direction == Engine::to_host && bytes > 0) std::memset(to, 0, size);
        }});
+  // "For transfers between device memory and pageable host memory, the function might be synchronous with respect to
+  // host." It is here: programs that need such copies to overlap work do not get that.
+  if (!is_pinned) wait_on_host();
+}
+
+void SimulatedStream::wait_on_host() {
+  const std::shared_ptr<Mark> end = mark();
+  machine_.timeline().wait_on_host(end->time());
+  end->wait();
+  end->tell_host(machine_);
 }
 
 void SimulatedStream::copy_to_device(void* to, const void* from, std::int64_t bytes) {
@@ -144,6 +168,7 @@ void SimulatedStream::copy_within(void* to, const void* from, std::int64_t bytes
   const bool computes = machine_.options().compute != Compute::none && bytes > 0;
   add({.name = "copy within",
        .timing = machine_.copy_within(bytes),
+       .accesses = {{to, bytes, true}, {from, bytes, false}},
        .work = [machine = &machine_, to, from, bytes, computes] {
          if (computes)
            std::memcpy(machine->queue_address(to), machine->queue_address(from), static_cast<std::size_t>(bytes));
@@ -152,20 +177,25 @@ void SimulatedStream::copy_within(void* to, const void* from, std::int64_t bytes
 
 void SimulatedStream::fill(void* to, std::byte value, std::int64_t bytes) {
   const bool computes = machine_.options().compute != Compute::none && bytes > 0;
-  add({.name = "fill", .timing = machine_.fill(bytes), .work = [machine = &machine_, to, value, bytes, computes] {
+  add({.name = "fill",
+       .timing = machine_.fill(bytes),
+       .accesses = {{to, bytes, true}},
+       .work = [machine = &machine_, to, value, bytes, computes] {
          if (computes)
            std::memset(machine->queue_address(to), std::to_integer<int>(value), static_cast<std::size_t>(bytes));
        }});
 }
 
 std::shared_ptr<Mark> SimulatedStream::mark() {
-  auto mark = std::make_shared<Mark>(machine_.timeline().record(number_), queue_);
+  MemoryChecker* const checker = machine_.checker();
+  auto mark = std::make_shared<Mark>(machine_.timeline().record(number_), queue_,
+                                     checker != nullptr ? checker->point_of(number_) : MemoryChecker::Point());
   queue_->push_always([mark](const std::exception_ptr& failure) { mark->pass(failure); });
   return mark;
 }
 
 void SimulatedStream::wait_for(const std::shared_ptr<Mark>& mark) {
-  machine_.timeline().wait(number_, mark->time());
+  wait_in_time(*mark);
   // Work that depends on failed work fails as well.
   queue_->push([mark] {
     if (const std::exception_ptr failure = mark->wait()) std::rethrow_exception(failure);
@@ -173,8 +203,13 @@ void SimulatedStream::wait_for(const std::shared_ptr<Mark>& mark) {
 }
 
 void SimulatedStream::come_after(const std::shared_ptr<Mark>& mark) {
-  machine_.timeline().wait(number_, mark->time());
+  wait_in_time(*mark);
   queue_->push([mark] { mark->wait(); });
+}
+
+void SimulatedStream::wait_in_time(const Mark& mark) {
+  machine_.timeline().wait(number_, mark.time());
+  if (MemoryChecker* const checker = machine_.checker()) checker->order_after(number_, mark.order());
 }
 
 void SimulatedStream::record(Event& event) {
@@ -221,6 +256,10 @@ void SimulatedStream::synchronise() {
   if (is_capturing()) capture_->invalidate("a stream cannot be waited for while it records work");
   Capture::refuse_to_thread("a wait for a stream");
   machine_.timeline().synchronise(number_);
+  if (MemoryChecker* const checker = machine_.checker()) {
+    checker->host_waited(checker->point_of(number_));
+    checker->throw_pending();
+  }
   if (const std::exception_ptr failure = queue_->take_failure()) std::rethrow_exception(failure);
 }
 

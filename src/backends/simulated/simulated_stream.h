@@ -19,17 +19,23 @@ namespace tessera::backends::simulated {
 // Thread-safe.
 class Mark {
  public:
-  Mark(TimePoint time, std::shared_ptr<WorkQueue> queue) : time_(std::move(time)), queue_(std::move(queue)) {}
+  // `order`: what the checker of memory knows of the point, if there is one.
+  Mark(TimePoint time, std::shared_ptr<WorkQueue> queue, MemoryChecker::Point order)
+      : time_(std::move(time)), queue_(std::move(queue)), order_(std::move(order)) {}
   const TimePoint& time() const { return time_; }
   // Called when the stream's thread reaches the mark; `failure` is the queue's.
   void pass(const std::exception_ptr& failure);
   // Waits until the thread has reached the mark and returns the failure of the work before it, or null.
   std::exception_ptr wait() const;
   WorkQueue& queue() const { return *queue_; }
+  // To be called when the host has waited for the mark.
+  void tell_host(SimulatedMachine& machine) const;
+  const MemoryChecker::Point& order() const { return order_; }
 
  private:
   const TimePoint time_;
   const std::shared_ptr<WorkQueue> queue_;
+  const MemoryChecker::Point order_;
   mutable std::mutex mutex_;
   mutable std::condition_variable passed_;
   bool is_passed_ = false;
@@ -83,7 +89,8 @@ class SimulatedStream final : public Stream {
 
   // Enqueues the kernel of an operator, which computes for `compute_ns`, plus the launch. The stream's thread calls
   // `work`, once per execution and once per replay of a recording. `name` has static storage.
-  void launch(std::string_view name, std::int64_t compute_ns, std::function<void()> work);
+  void launch(std::string_view name, std::int64_t compute_ns, std::vector<MemoryAccess> accesses,
+              std::function<void()> work);
   // Executes the operation, whether the stream captures or not.
   void submit(const Operation& operation);
   // A mark at this point, without an event, whether the stream captures or not.
@@ -95,13 +102,15 @@ class SimulatedStream final : public Stream {
   // Lets work that is submitted after this call run even if earlier work failed.
   void forget_failure() { queue_->push_forget(); }
   // Work enqueued after this call begins, on the clock, after the mark, which the threads have already passed.
-  void wait_in_time(const Mark& mark) { machine_.timeline().wait(number_, mark.time()); }
+  void wait_in_time(const Mark& mark);
   int number() const { return number_; }
   const SimulatedMachine& machine() const { return machine_; }
 
  private:
   void add(Operation operation);
   void enqueue_copy(Engine direction, void* to, const void* from, std::int64_t bytes);
+  // Blocks the calling thread until the stream has done all that was submitted so far; failures stay with the stream.
+  void wait_on_host();
 
   SimulatedMachine& machine_;
   const int number_;

@@ -27,7 +27,7 @@ TEST(PinnedMemory, KnowsWhatLiesWithinItsBlocks) {
   expect_error_containing(ErrorKind::over_budget, "of pinned host memory", [&] { memory.allocate(INT64_MAX); });
 }
 
-// Pinned memory is read when the stream comes to it.
+// Pinned memory is read when the stream comes to it; other memory is read before the call returns.
 TEST(PinnedMemory, CopiesFromItDoNotHoldTheHostUp) {
   const backends::Device& device = backends::find_device("simulated:h100-sxm,number=1700");
   const Clock& clock = dynamic_cast<const backends::simulated::SimulatedDevice&>(device).timeline().clock();
@@ -37,11 +37,14 @@ TEST(PinnedMemory, CopiesFromItDoNotHoldTheHostUp) {
   void* const pinned = memory.allocate_host(bytes);
   EXPECT_TRUE(memory.is_pinned(static_cast<std::byte*>(pinned) + bytes - 1));
   EXPECT_EQ(memory.pinned_bytes(), bytes);
+  const std::vector<std::byte> pageable(bytes);
   const auto stream = device.make_stream();
   stream->copy_to_device(block, pinned, bytes);
   EXPECT_EQ(clock.now_ns(), 0);
   stream->synchronise();
   EXPECT_EQ(clock.now_ns(), 1'005'000);
+  stream->copy_to_device(block, pageable.data(), bytes);
+  EXPECT_EQ(clock.now_ns(), 2'010'000);
   memory.free(block);
   memory.free_host(pinned);
   EXPECT_EQ(memory.pinned_bytes(), 0);

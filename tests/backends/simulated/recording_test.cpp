@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <thread>
 
 #include "backends/backend_table.h"
 #include "backends/device_activity.h"
@@ -142,7 +143,7 @@ TEST(SimulatedRecording, ReplaysOverlapWhatWasRecordedOnTwoStreams) {
   std::int64_t times[2];
   for (const bool forks : {false, true}) {
     const backends::Device& device = new_device(",compute=none");
-    const DeviceCall copied(device, product(1, 512)), computed(device, product(5, 2048));
+    const DeviceCall copied(device, product(1, 512)), computed(device, product(5, 1024));
     const Fork fork(device);
     Stream& side = forks ? *fork.side : *fork.origin;
     fork.origin->begin_capture();
@@ -246,6 +247,22 @@ TEST(SimulatedRecording, ForbiddenCallsInvalidateIt) {
   expect_error_containing(ErrorKind::failed, "a free of device memory is not permitted",
                           [&] { stream->end_capture(); });
   expect_error_containing(ErrorKind::failed, "that records nothing", [&] { stream->end_capture(); });
+}
+
+TEST(SimulatedRecording, StreamsMustNotGoWhileTheyRecord) {
+  const backends::Device& device = new_device();
+  Fork fork(device);
+  fork.origin->begin_capture();
+  fork.origin->record(*fork.forked);
+  fork.side->wait(*fork.forked);
+  fork.side.reset();
+  expect_error_containing(ErrorKind::failed, "a stream was destroyed while it recorded work",
+                          [&] { fork.origin->end_capture(); });
+  // One that goes with its capture, on another thread than that which began it, leaves nothing behind.
+  fork.origin->begin_capture();
+  std::thread([&] { fork.origin.reset(); }).join();
+  fork.forked.reset();
+  device.memory().free(device.memory().allocate(64));
 }
 
 TEST(SimulatedRecording, CapturesDoNotMerge) {
