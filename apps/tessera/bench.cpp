@@ -32,6 +32,9 @@ void print(const report::BenchResult& result) {
              result.min_ms, result.p90_ms, result.p99_ms, result.runs, result.interrupted ? ", interrupted" : "");
   fmt::print("memory  peak {}, arena {}, weights {}\n", base::format_bytes(result.peak_rss_bytes),
              base::format_bytes(result.arena_bytes), base::format_bytes(result.weights_bytes));
+  if (result.device_arena_bytes + result.device_weights_bytes > 0)
+    fmt::print("device  arena {}, weights {}\n", base::format_bytes(result.device_arena_bytes),
+               base::format_bytes(result.device_weights_bytes));
 }
 
 void run_bench(BenchOptions& options) {

@@ -153,8 +153,8 @@ void add_model_options(CLI::App& verb, ModelOptions& options, const char* forms)
 
 void add_run_options(CLI::App& verb, ModelOptions& options) {
   suggest(verb.add_option("--device", options.device,
-                          "Where to run: cpu, reference (slow, exact), null (plans only) or simulated:PROFILE (see "
-                          "docs/simulated.md)")
+                          "Where to run: cpu, reference (slow, exact), null (plans only), simulated:PROFILE (see "
+                          "docs/simulated.md), or the UUID of a device; `tessera info --devices` lists those there are")
               ->capture_default_str(),
           {"cpu", "reference", "null", "simulated:h100-sxm"});
   verb.add_option("--threads", options.threads, "Most threads to use; 0: all cores this process may use")
@@ -166,6 +166,10 @@ void add_run_options(CLI::App& verb, ModelOptions& options) {
       ->check(CLI::IsMember({"f32", "bf16"}));
   verb.add_option("--memory-limit", options.memory_limit_mib,
                   "Most memory the session may use, in MiB; 0: nine tenths of what this process may use")
+      ->capture_default_str()
+      ->check(whole_number(0, 1 << 30));
+  verb.add_option("--device-memory-limit", options.device_memory_limit_mib,
+                  "Most memory of a device with its own that the session may use, in MiB; 0: all of it")
       ->capture_default_str()
       ->check(whole_number(0, 1 << 30));
   verb.add_option("--growth-limit", options.growth_limit_mib,
@@ -230,6 +234,7 @@ SessionOptions session_options(const ModelOptions& options) {
   session.threads = options.threads;
   if (!options.precision.empty()) session.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
   session.memory_limit_bytes = options.memory_limit_mib << 20;
+  session.device_memory_limit_bytes = options.device_memory_limit_mib << 20;
   session.max_growing_bytes = options.growth_limit_mib << 20;
   session.without_passes = options.without;
   require(options.tune || options.tuning_file.empty(), ErrorKind::invalid_argument,

@@ -26,6 +26,7 @@ struct ModelOptions {
   int threads = 0;
   std::string precision;  // "" for that of the file, which is f32 for .onnx
   std::int64_t memory_limit_mib = 0;
+  std::int64_t device_memory_limit_mib = 0;
   std::int64_t growth_limit_mib = 1024;
   double time_limit_s = 0;
   std::optional<std::uint64_t> seed;  // if absent, random inputs have seed 1, and random operators draw fresh numbers

@@ -42,6 +42,8 @@ struct SessionOptions {
   // The most bytes that weights, packed weights, variables, plans, arenas and results may use together. 0 means nine
   // tenths of the memory that this process may use, so that no model brings the machine down.
   std::int64_t memory_limit_bytes = 0;
+  // The most bytes that the session may use in the memory of a device that has its own. 0 means all of that memory.
+  std::int64_t device_memory_limit_bytes = 0;
   // The most bytes that the results of one Loop may hold beyond its initial values, in scan outputs and in carried
   // tensors and sequences that grow. A model file can ask for 2^40 iterations in a few bytes.
   std::int64_t max_growing_bytes = std::int64_t{1} << 30;
@@ -107,7 +109,18 @@ struct RunOptions {
   Clock* clock = nullptr;                      // what limits, timings and turns count in; null: the steady clock
 };
 
-// Memory in use by one session at this moment.
+// Memory of a device that is not host memory, in use by one session at this moment.
+struct DeviceMemoryUse {
+  std::int64_t weights_bytes = 0;         // constants that kernels read as they are
+  std::int64_t packed_weights_bytes = 0;  // those that kernels read in their own layout
+  std::int64_t variables_bytes = 0;
+  std::int64_t arena_bytes = 0;  // of the runs in progress
+  std::int64_t limit_bytes = 0;  // of all these together
+
+  std::int64_t total_bytes() const { return weights_bytes + packed_weights_bytes + variables_bytes + arena_bytes; }
+};
+
+// Memory in use by one session at this moment: host memory, and that of its device.
 struct MemoryUse {
   std::int64_t weights_bytes = 0;         // constants of the model (mapped from the file where possible)
   std::int64_t packed_weights_bytes = 0;  // copies in the kernels' own layout
@@ -115,6 +128,14 @@ struct MemoryUse {
   std::int64_t plans_bytes = 0;           // cached plans, and constants folded for them
   std::int64_t arena_bytes = 0;           // of the runs in progress
   std::int64_t results_bytes = 0;         // outputs that somebody keeps, and values whose size depends on data
+  std::int64_t staging_bytes = 0;         // pinned memory of copies to and from the device that are under way
+  DeviceMemoryUse device;                 // zeros where the device computes in host memory
+
+  // Host memory alone.
+  std::int64_t total_bytes() const {
+    return weights_bytes + packed_weights_bytes + variables_bytes + plans_bytes + arena_bytes + results_bytes +
+           staging_bytes;
+  }
 };
 
 // An output that a run is asked for, by name, and memory of the caller's that it is to be written to, if any.
@@ -178,6 +199,7 @@ class TESSERA_API Session {
   // Arena bytes, and the most bytes live at once, of the plan for inputs of these shapes.
   struct PlanMemory {
     std::int64_t arena_bytes = 0, largest_live_bytes = 0;
+    std::int64_t device_arena_bytes = 0;  // in the memory of a device that has its own
   };
   PlanMemory plan_memory(const NamedValues& inputs);
 

@@ -20,6 +20,9 @@ struct DeviceCopies::State {
   std::mutex mutex;                                              // held while a block is copied
   std::map<std::pair<const void*, std::int64_t>, Known> copies;  // by key and size
   std::unique_ptr<Stream> uploads;                               // of find_or_begin; created when first needed
+  const DeviceCharge charge;
+  const Staging staging;
+  StagedUploads staged;  // on `uploads`
 
   // Returns a complete copy, or null. Requires that the mutex is held.
   std::shared_ptr<void> find_complete(const void* key, std::int64_t bytes) {
@@ -36,19 +39,21 @@ struct DeviceCopies::State {
     std::erase_if(copies, [](const auto& entry) { return entry.second.address.expired(); });
   }
 
-  explicit State(const Device& given) : device(given) {}
+  State(const Device& given, DeviceCharge charges, Staging stages)
+      : device(given), charge(std::move(charges)), staging(std::move(stages)), staged(given, staging) {}
 };
 
 namespace {
 
 struct Copy {
   DeviceMemory& memory;
+  std::shared_ptr<void> charge;
   void* address;
   std::shared_ptr<const void> owner;
   std::shared_ptr<const Event> arrived;  // of an enqueued copy
 
-  Copy(DeviceMemory& in, std::int64_t bytes, std::shared_ptr<const void> of)
-      : memory(in), address(in.allocate(bytes)), owner(std::move(of)) {}
+  Copy(DeviceMemory& in, std::int64_t bytes, std::shared_ptr<const void> of, const DeviceCharge& charges)
+      : memory(in), charge(charges ? charges(bytes) : nullptr), address(in.allocate(bytes)), owner(std::move(of)) {}
   ~Copy() {
     try {
       if (arrived != nullptr) arrived->wait();
@@ -63,7 +68,8 @@ struct Copy {
 
 }  // namespace
 
-DeviceCopies::DeviceCopies(const Device& device) : state_(std::make_shared<State>(device)) {
+DeviceCopies::DeviceCopies(const Device& device, DeviceCharge charge, Staging staging)
+    : state_(std::make_shared<State>(device, std::move(charge), std::move(staging))) {
   TESSERA_ASSERT(!device.is_host(), "a host device reads host memory as it is");
 }
 
@@ -73,20 +79,19 @@ std::shared_ptr<void> DeviceCopies::find(const void* key, std::int64_t bytes) co
 }
 
 std::shared_ptr<void> DeviceCopies::find_or_copy(const Tensor& tensor) {
-  if (std::shared_ptr<void> found = find(tensor.storage(), tensor.bytes())) return found;
+  const void* const key = tensor.storage();
+  const std::int64_t bytes = tensor.bytes();
+  if (std::shared_ptr<void> found = find(key, bytes)) return found;
   const Tensor contents = tensor.contents();
-  return find_or_copy(tensor.storage(), contents.raw(), tensor.bytes(), std::make_shared<Tensor>(tensor));
-}
-
-std::shared_ptr<void> DeviceCopies::find_or_copy(const void* key, const void* from, std::int64_t bytes,
-                                                 std::shared_ptr<const void> owner) {
   const std::lock_guard lock(state_->mutex);
   if (std::shared_ptr<void> found = state_->find_complete(key, bytes)) return found;
-  auto copy = std::make_shared<Copy>(state_->device.memory(), bytes, std::move(owner));
+  auto copy = std::make_shared<Copy>(state_->device.memory(), bytes, std::make_shared<Tensor>(tensor), state_->charge);
   if (bytes > 0) {
     const std::unique_ptr<Stream> stream = state_->device.make_stream();
-    stream->copy_to_device(copy->address, from, bytes);
+    StagedUploads staged(state_->device, state_->staging);
+    staged.copy(*stream, copy->address, contents.raw(), bytes);
     stream->synchronise();
+    staged.release_all();
   }
   void* address = copy->address;
   std::shared_ptr<void> result(std::move(copy), address);
@@ -104,7 +109,8 @@ std::vector<std::vector<DeviceCopy>> DeviceCopies::find_or_begin(std::span<const
       State::Known& known = state_->copies[{tensor.storage(), tensor.bytes()}];
       DeviceCopy& copy = result[g].emplace_back(known.address.lock(), known.arrived.lock());
       if (copy.address != nullptr) continue;
-      auto made = std::make_shared<Copy>(state_->device.memory(), tensor.bytes(), std::make_shared<Tensor>(tensor));
+      auto made = std::make_shared<Copy>(state_->device.memory(), tensor.bytes(), std::make_shared<Tensor>(tensor),
+                                         state_->charge);
       void* const address = made->address;
       fresh[g].emplace_back(made, &tensor);
       copy = {std::shared_ptr<void>(std::move(made), address), nullptr};
@@ -116,7 +122,7 @@ std::vector<std::vector<DeviceCopy>> DeviceCopies::find_or_begin(std::span<const
     if (fresh[g].empty()) continue;
     const std::shared_ptr<Event> arrived = state_->device.make_event();
     for (const auto& [copy, tensor] : fresh[g])
-      state_->uploads->copy_to_device(copy->address, tensor->raw(), tensor->bytes());
+      state_->staged.copy(*state_->uploads, copy->address, tensor->raw(), tensor->bytes());
     state_->uploads->record(*arrived);
     for (const auto& [copy, tensor] : fresh[g]) {
       copy->arrived = arrived;
@@ -129,6 +135,11 @@ std::vector<std::vector<DeviceCopy>> DeviceCopies::find_or_begin(std::span<const
   }
   state_->forget_gone();
   return result;
+}
+
+void DeviceCopies::release_staging() {
+  const std::lock_guard lock(state_->mutex);
+  state_->staged.release();
 }
 
 std::int64_t DeviceCopies::size() const {

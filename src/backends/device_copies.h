@@ -2,13 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "backends/backend.h"
+#include "backends/staged_uploads.h"
 
 namespace tessera::backends {
+
+// Charges bytes of a device's memory to whoever answers for them: returns an object that releases them when it goes.
+// Throws Error(over_budget). Empty: nobody is charged.
+using DeviceCharge = std::function<std::shared_ptr<void>(std::int64_t bytes)>;
 
 // A copy that may not be complete yet. Streams that read it must first wait for `arrived`.
 struct DeviceCopy {
@@ -20,12 +26,8 @@ struct DeviceCopy {
 // that is being copied waits for the copy. Copies may outlive this object.
 class DeviceCopies {
  public:
-  explicit DeviceCopies(const Device& device);  // not a host
-  // Returns the device address of a copy of the packed weights, which the copy keeps alive. The copy is complete when
-  // the call returns. Throws Error(over_budget).
-  std::shared_ptr<void> find_or_copy(const PackedWeights& weights) {
-    return find_or_copy(weights.data.get(), weights.data.get(), weights.bytes, weights.data);
-  }
+  // `device` is no host.
+  explicit DeviceCopies(const Device& device, DeviceCharge charge = {}, Staging staging = {});
   // Returns the device address of a complete copy of a tensor, of any type but strings. The elements of a deferred
   // tensor are computed only for the copy.
   std::shared_ptr<void> find_or_copy(const Tensor& tensor);
@@ -36,11 +38,10 @@ class DeviceCopies {
   std::vector<std::vector<DeviceCopy>> find_or_begin(std::span<const std::vector<Tensor>> groups);
   // The number of copies that somebody holds.
   std::int64_t size() const;
+  // Lets go of the staging memory of copies that are complete; cheap if there is none.
+  void release_staging();
 
  private:
-  // `key` identifies the block for as long as `owner` lives.
-  std::shared_ptr<void> find_or_copy(const void* key, const void* from, std::int64_t bytes,
-                                     std::shared_ptr<const void> owner);
   std::shared_ptr<void> find(const void* key, std::int64_t bytes) const;
   struct State;
   std::shared_ptr<State> state_;

@@ -3,8 +3,9 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <tuple>
+#include <utility>
 
+#include "backends/staged_uploads.h"
 #include "base/assert.h"
 
 namespace tessera::backends {
@@ -36,15 +37,18 @@ struct Entry {
 }  // namespace
 
 struct DeviceWeights::State {
-  using Key = std::tuple<const void*, std::string, std::int64_t>;  // storage of the constant, packing, bytes
+  // The storage of the constant, and the packing with the shape: views of one storage under different shapes may pack
+  // differently.
+  using Key = std::pair<const void*, std::string>;
   const Device& device;
   WeightStore& host;
   const DeviceCharge charge;
+  const Staging staging;
   mutable std::mutex mutex;
   std::map<Key, std::shared_ptr<Entry>> entries;
 
-  State(const Device& on, WeightStore& packs, DeviceCharge charges)
-      : device(on), host(packs), charge(std::move(charges)) {}
+  State(const Device& on, WeightStore& packs, DeviceCharge charges, Staging stages)
+      : device(on), host(packs), charge(std::move(charges)), staging(std::move(stages)) {}
 
   std::shared_ptr<Entry> entry(Key key) {
     const std::lock_guard lock(mutex);
@@ -59,19 +63,22 @@ struct DeviceWeights::State {
   void copy(const PackedWeights& packed, const Held& to) const {
     if (packed.bytes == 0) return;
     const std::unique_ptr<Stream> stream = device.make_stream();
-    stream->copy_to_device(to.address, packed.data.get(), packed.bytes);
+    StagedUploads uploads(device, staging);
+    uploads.copy(*stream, to.address, packed.data.get(), packed.bytes);
     stream->synchronise();
+    uploads.release_all();
   }
 };
 
-DeviceWeights::DeviceWeights(const Device& device, WeightStore& host, DeviceCharge charge)
-    : state_(std::make_shared<State>(device, host, std::move(charge))) {
+DeviceWeights::DeviceWeights(const Device& device, WeightStore& host, DeviceCharge charge, Staging staging)
+    : state_(std::make_shared<State>(device, host, std::move(charge), std::move(staging))) {
   TESSERA_ASSERT(!device.is_host(), "kernels of a host read packed weights in host memory");
 }
 
 std::shared_ptr<const PackedWeights> DeviceWeights::find_or_pack(const Tensor& weights, std::string_view packing,
                                                                  std::int64_t bytes, const PackFunction& pack) {
-  const std::shared_ptr<Entry> entry = state_->entry({weights.storage(), std::string(packing), bytes});
+  const std::shared_ptr<Entry> entry =
+      state_->entry({weights.storage(), std::string(packing) + to_string(weights.shape())});
   const std::lock_guard lock(entry->mutex);
   if (std::shared_ptr<const PackedWeights> found = entry->packed.lock()) return found;
   const std::shared_ptr<const PackedWeights> packed = state_->host.find_or_pack(weights, packing, bytes, pack);

@@ -2,16 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 #include "backends/backend.h"
+#include "backends/device_copies.h"
 
 namespace tessera::backends {
-
-// Charges bytes of a device's memory to whoever answers for them: returns an object that releases them when it goes.
-// Throws Error(over_budget). Empty: nobody is charged.
-using DeviceCharge = std::function<std::shared_ptr<void>(std::int64_t bytes)>;
 
 // The store for kernels of a device with memory of its own: another store packs in host memory, the packed bytes are
 // copied to the device, and the host's are let go. Each packing is kept once, for as long as a kernel uses it, with its
@@ -20,7 +16,7 @@ using DeviceCharge = std::function<std::shared_ptr<void>(std::int64_t bytes)>;
 class DeviceWeights final : public WeightStore {
  public:
   // `host` packs, and finds what is packed already; it outlives this.
-  DeviceWeights(const Device& device, WeightStore& host, DeviceCharge charge = {});
+  DeviceWeights(const Device& device, WeightStore& host, DeviceCharge charge = {}, Staging staging = {});
   // The data of the result is a device address. Throws Error(over_budget) and whatever the other store throws.
   std::shared_ptr<const PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing, std::int64_t bytes,
                                                     const PackFunction& pack) override;

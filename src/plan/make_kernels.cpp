@@ -136,9 +136,10 @@ void make_kernels(Plan& plan, const std::vector<StepOperands>& operands, const b
       const std::size_t index = order[static_cast<std::size_t>(i)];
       const StepOperands& each = operands[index];
       Step& step = plan.steps[each.step];
+      const bool on_device = step.space == backends::MemorySpace::device;
       errors[index] = try_to_make(
           step, ops::NodeView(plan.graph.node(step.node), *step.op, each.inputs, each.outputs, each.constants),
-          step.space == backends::MemorySpace::device ? device : device.host_fallback(), weights,
+          on_device ? device : device.host_fallback(), on_device ? *options.device_weights : weights,
           measured.empty() ? nullptr : &measured[index], options);
     }
   };

@@ -116,6 +116,9 @@ struct PlanOptions {
   // A plan for other sizes whose graph has the same nodes and values, by the same ids: its kernels serve all steps
   // whose operands are the same. If null, or with a tuner, all kernels are made.
   const Plan* like = nullptr;
+  // Packs weights for the kernels of a device with memory of its own, in that memory (backends/device_weights.h). Must
+  // be set for such a device; host kernels pack by the store that make_plan is given.
+  backends::WeightStore* device_weights = nullptr;
   // Checked before each kernel is made, before each packing and between the parts of planning. May be null.
   const base::StopSignal* stop = nullptr;
 

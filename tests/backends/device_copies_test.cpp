@@ -5,29 +5,21 @@
 #include <cstring>
 
 #include "support/queued_device.h"
+#include "support/random_tensor.h"
 
 namespace tessera::backends::device_copies_test {
 namespace {
 
-PackedWeights packed(std::int64_t bytes) {
-  PackedWeights weights;
-  auto data = std::make_shared<std::byte[]>(static_cast<std::size_t>(bytes));
-  std::memset(data.get(), 7, static_cast<std::size_t>(bytes));
-  weights.data = std::move(data);
-  weights.bytes = bytes;
-  return weights;
-}
-
 TEST(DeviceCopies, KeepsOneCopyForAsLongAsSomebodyHoldsIt) {
   const test::QueuedDevice device;
   DeviceCopies copies(device);
-  const PackedWeights weights = packed(1000);
+  const Tensor weights = test::random_tensor(DType::u8, {1000}, 1, 0, 255);
   std::shared_ptr<void> first = copies.find_or_copy(weights);
   std::shared_ptr<void> second = copies.find_or_copy(weights);
   EXPECT_EQ(first, second);
   EXPECT_EQ(device.counts().to_device, 1);
   EXPECT_EQ(device.memory().in_use_bytes(), 1000);
-  EXPECT_EQ(std::memcmp(first.get(), weights.data.get(), 1000), 0);
+  EXPECT_EQ(std::memcmp(first.get(), weights.raw(), 1000), 0);
   EXPECT_EQ(copies.size(), 1);
   first.reset();
   second.reset();

@@ -23,7 +23,7 @@ class NoWeights final : public backends::WeightStore {
 
 std::shared_ptr<const Plan> planned(const std::string& text, const QueuedDevice& device) {
   NoWeights weights;
-  return make_plan(test::parsed(text), device, weights);
+  return make_plan(test::parsed(text), device, weights, {.device_weights = &weights});
 }
 
 // "device Relu", "copy to host" and so on.

@@ -8,6 +8,7 @@
 #include "backends/device_activity.h"
 #include "backends/simulated/simulated_device.h"
 #include "ir/text.h"
+#include "runtime/memory/memory.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "tessera/session.h"
@@ -68,7 +69,7 @@ TEST(SimulatedSession, FailsCleanlyOnDemand) {
   EXPECT_TRUE(identical(launches.run(inputs()).at("y").tensor(),
                         Session(layers, {.device = "reference"}).run(inputs()).at("y").tensor()));
   Session small(layers, {.device = device(",memory=4KiB")});
-  expect_error_containing(ErrorKind::over_budget, "do not fit: 0 B of the limit of 4.0 KiB are in use",
+  expect_error_containing(ErrorKind::over_budget, "': 0 B of the limit of 4.0 KiB are in use",
                           [&] { small.run(inputs()); });
 }
 
@@ -149,7 +150,7 @@ TEST(SimulatedSession, FirstLayersComputeWhileWeightsAreUploaded) {
 
 TEST(SimulatedSession, WeightsThatDoNotFitAreAnError) {
   Session session(products(64), {.device = device(",memory=40KiB")});
-  expect_error_containing(ErrorKind::over_budget, "has no place for",
+  expect_error_containing(ErrorKind::over_budget, "for weights do not fit in the memory of device 'simulated:t4",
                           [&] { session.run({{"x", random_tensor(DType::f32, {16, 64}, 9)}}); });
 }
 
@@ -167,6 +168,73 @@ TEST(SimulatedSession, PlansShareUploads) {
     EXPECT_EQ(simulated.memory().in_use_bytes(), in_use);
   }
   EXPECT_GE(in_use, 4 * 64 * 64 * 4);
+}
+
+// Kernels that pack their weights get them in the device's memory, where nothing else of these constants is.
+TEST(SimulatedSession, PackedConstantsAreNotKeptBesideRawOnes) {
+  const std::string name = device(",compute=cpu");
+  backends::DeviceMemory& memory = backends::find_device(name).memory();
+  const NamedValues x = {{"x", random_tensor(DType::f32, {16, 256}, 9)}};
+  constexpr std::int64_t raw = 4 * 256 * 256 * 4;
+  {
+    Session session(products(256), {.device = name});
+    const Tensor result = session.run(x).begin()->second.tensor();
+    EXPECT_TRUE(identical(result, Session(products(256), {.device = "cpu"}).run(x).begin()->second.tensor()));
+    const MemoryUse use = session.memory();
+    EXPECT_EQ(use.device.weights_bytes, 0);
+    EXPECT_GE(use.device.packed_weights_bytes, raw);
+    EXPECT_EQ(use.packed_weights_bytes, 0) << "nothing packed is kept on the host";
+    EXPECT_LT(memory.in_use_bytes(), 2 * raw);
+  }
+  runtime::trim_process_memory();
+  EXPECT_EQ(memory.in_use_bytes(), 0);
+}
+
+TEST(SimulatedSession, MemoryOfTheDeviceIsChargedByPurpose) {
+  const std::string name = device("");
+  const backends::DeviceMemory& memory = backends::find_device(name).memory();
+  Session session(products(128), {.device = name});
+  const NamedValues x = {{"x", random_tensor(DType::f32, {16, 128}, 9)}};
+  session.run(x);
+  session.run(x);
+  const MemoryUse use = session.memory();
+  EXPECT_EQ(use.device.weights_bytes, 4 * 128 * 128 * 4);
+  EXPECT_EQ(use.device.packed_weights_bytes, 0);
+  EXPECT_EQ(use.device.arena_bytes, 0) << "no run is in progress";
+  EXPECT_EQ(use.device.limit_bytes, memory.capacity_bytes());
+  EXPECT_EQ(use.arena_bytes, 0);
+  EXPECT_EQ(use.staging_bytes, 0);
+  EXPECT_LE(memory.pinned_bytes(), 1 << 20) << "what copies of inputs and outputs took is kept, and no more";
+}
+
+TEST(SimulatedSession, RefusesWhatItsLimitOnTheDeviceDoesNotAllow) {
+  const std::string name = device("");
+  Session session(products(128), {.device = name, .device_memory_limit_bytes = 200 << 10});
+  expect_error(ErrorKind::over_budget,
+               "64.0 KiB for weights do not fit in the memory of device '" + name +
+                   "': 192.0 KiB of the limit of 200.0 KiB are in use",
+               [&] { session.run({{"x", random_tensor(DType::f32, {16, 128}, 9)}}); });
+}
+
+// Inputs and outputs of the caller's are no pinned memory, and yet their copies do not hold the host up one by one.
+TEST(SimulatedSession, CopiesOfInputsAreStaged) {
+  const std::string name = device(",compute=none");
+  const auto& simulated = dynamic_cast<const backends::simulated::SimulatedDevice&>(backends::find_device(name));
+  Clock& clock = simulated.timeline().clock();
+  Session session(model("graph { input %a : f32[65536] input %b : f32[65536] %y = Add (%a, %b) output %y }"),
+                  {.device = name});
+  const NamedValues inputs = {{"a", random_tensor(DType::f32, {65536}, 1)},
+                              {"b", random_tensor(DType::f32, {65536}, 2)}};
+  session.run(inputs);
+  std::vector<StepTiming> timings;
+  session.run(inputs, {.timings = &timings});
+  ASSERT_EQ(timings.size(), 4u);
+  EXPECT_EQ(timings[1].start_ns, timings[0].start_ns + timings[0].duration_ns);
+  const std::int64_t begin = clock.now_ns();
+  session.run(inputs);
+  std::int64_t sum = 0;
+  for (const StepTiming& timing : timings) sum += timing.duration_ns;
+  EXPECT_EQ(clock.now_ns() - begin, sum);
 }
 
 }  // namespace

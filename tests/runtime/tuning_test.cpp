@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "backends/cpu/cpu_device.h"
 #include "base/cpu_info.h"
 #include "ops/core/builder.h"
 #include "runtime/session/tuning_file.h"
@@ -19,6 +20,10 @@
 
 namespace tessera::runtime::tuning_test {
 namespace {
+
+const backends::DeviceProperties& device() {
+  return backends::cpu_device().properties();
+}
 
 using Json = nlohmann::json;
 using testing::HasSubstr;
@@ -83,7 +88,7 @@ TEST_F(TuningFile, IsWrittenWithEveryTimeAndReadBack) {
   plan(tuned());
   EXPECT_TRUE(measured_);
   const Json json = read();
-  EXPECT_EQ(json["measured_on"], (Json{{"cpu", base::cpu_info().model_name},
+  EXPECT_EQ(json["measured_on"], (Json{{"device", base::cpu_info().model_name},
                                        {"instruction_set", base::isa_name(base::cpu_info())},
                                        {"tessera", TESSERA_VERSION}}));
   ASSERT_EQ(json["choices"].size(), 1u);
@@ -92,7 +97,7 @@ TEST_F(TuningFile, IsWrittenWithEveryTimeAndReadBack) {
   EXPECT_THAT(key, HasSubstr("f32[1, 16, 16, 24], f32[20, 24, 3, 3] constant"));
   EXPECT_THAT(key, testing::EndsWith(", 1 thread"));
   EXPECT_TRUE(choice["seconds"].contains(kWinograd) && choice["seconds"].contains(kDirect)) << choice;
-  const plan::TuningTable table = load_tuning(file_);
+  const plan::TuningTable table = load_tuning(file_, device());
   EXPECT_EQ(table.at(key).fastest, choice["kernel"]);
   EXPECT_EQ(table.at(key).seconds.at(kDirect), choice["seconds"][kDirect]);
 }
@@ -123,12 +128,12 @@ TEST_F(TuningFile, ItsChoiceIsTakenWithoutMeasuring) {
 TEST_F(TuningFile, OfAnotherMachineOrVersionCountsAsEmpty) {
   plan(tuned());
   const Json ours = read()["measured_on"];
-  for (const char* what : {"cpu", "instruction_set", "tessera"}) {
+  for (const char* what : {"device", "instruction_set", "tessera"}) {
     forge("a kernel of theirs");
     Json theirs = read();
     theirs["measured_on"][what] = "another";
     write(theirs);
-    EXPECT_TRUE(load_tuning(file_).empty());
+    EXPECT_TRUE(load_tuning(file_, device()).empty());
     measured_ = false;
     plan(tuned());
     EXPECT_TRUE(measured_) << what;
@@ -148,9 +153,9 @@ TEST_F(TuningFile, AKernelThatIsNotThereIsMeasuredAnew) {
 
 TEST_F(TuningFile, KeepsWhatOthersHaveAdded) {
   plan(tuned());
-  save_tuning({{"another node", {"cpu_something", {{"cpu_something", 0.5}}}}}, file_);
+  save_tuning({{"another node", {"cpu_something", {{"cpu_something", 0.5}}}}}, file_, device());
   EXPECT_EQ(read()["choices"].size(), 2u);
-  EXPECT_EQ(load_tuning(file_).at("another node").seconds.at("cpu_something"), 0.5);
+  EXPECT_EQ(load_tuning(file_, device()).at("another node").seconds.at("cpu_something"), 0.5);
 }
 
 TEST_F(TuningFile, ADamagedOneIsAnError) {
@@ -184,15 +189,15 @@ TEST_F(TuningFile, LiesInTheUsersCacheFolder) {
   SessionOptions options = tuned();
   options.tuning_file.clear();
   plan(options);
-  EXPECT_EQ(tuning_path().parent_path(), folder_ / "tessera");
-  EXPECT_THAT(tuning_path().filename().string(),
+  EXPECT_EQ(tuning_path(device()).parent_path(), folder_ / "tessera");
+  EXPECT_THAT(tuning_path(device()).filename().string(),
               testing::MatchesRegex("tuning-[A-Za-z0-9_.+-]+-" TESSERA_VERSION "\\.json"));
-  EXPECT_TRUE(std::filesystem::exists(tuning_path()));
+  EXPECT_TRUE(std::filesystem::exists(tuning_path(device())));
   setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
   expect_unkept(options, "cannot");
   setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
   for (const std::string& text : {std::string(), std::string("{"), std::string("[]")}) {
-    const std::filesystem::path file = tuning_path();
+    const std::filesystem::path file = tuning_path(device());
     std::ofstream(file) << text;
     expect_unkept(options, "'" + file.string() + "' is no table of measured kernels (");
     EXPECT_EQ(std::filesystem::file_size(file), text.size());  // left as it was, for the user to look at

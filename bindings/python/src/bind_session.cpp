@@ -157,6 +157,14 @@ nb::dict memory_dict(const PySession& self) {
   result["plans_bytes"] = use.plans_bytes;
   result["arena_bytes"] = use.arena_bytes;
   result["results_bytes"] = use.results_bytes;
+  result["staging_bytes"] = use.staging_bytes;
+  nb::dict device;
+  device["weights_bytes"] = use.device.weights_bytes;
+  device["packed_weights_bytes"] = use.device.packed_weights_bytes;
+  device["variables_bytes"] = use.device.variables_bytes;
+  device["arena_bytes"] = use.device.arena_bytes;
+  device["limit_bytes"] = use.device.limit_bytes;
+  result["device"] = device;
   return result;
 }
 

@@ -73,8 +73,12 @@ BenchResult bench_model(const Model& model, double load_ms, const NamedValues& i
   result.p90_ms = percentile(times, 0.90);
   result.p99_ms = percentile(times, 0.99);
   result.peak_rss_bytes = base::peak_rss_bytes();
-  result.arena_bytes = session.plan_memory(inputs).arena_bytes;
-  result.weights_bytes = session.memory().weights_bytes + session.memory().packed_weights_bytes;
+  const Session::PlanMemory plan = session.plan_memory(inputs);
+  const MemoryUse use = session.memory();
+  result.arena_bytes = plan.arena_bytes;
+  result.weights_bytes = use.weights_bytes + use.packed_weights_bytes;
+  result.device_arena_bytes = plan.device_arena_bytes;
+  result.device_weights_bytes = use.device.weights_bytes + use.device.packed_weights_bytes;
   return result;
 }
 
@@ -93,7 +97,9 @@ std::string bench_json(const std::string& model, const BenchResult& result) {
                     {"interrupted", result.interrupted},
                     {"peak_rss_bytes", result.peak_rss_bytes},
                     {"arena_bytes", result.arena_bytes},
-                    {"weights_bytes", result.weights_bytes}},
+                    {"weights_bytes", result.weights_bytes},
+                    {"device_arena_bytes", result.device_arena_bytes},
+                    {"device_weights_bytes", result.device_weights_bytes}},
                    2);
 }
 

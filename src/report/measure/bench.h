@@ -24,6 +24,8 @@ struct BenchResult {
   int threads = 0;
   std::string precision;  // in which float layers multiplied
   std::int64_t peak_rss_bytes = 0, arena_bytes = 0, weights_bytes = 0;
+  // In the memory of a device that has its own; without one, zeros.
+  std::int64_t device_arena_bytes = 0, device_weights_bytes = 0;
   std::map<std::string, std::string> shapes;  // input name → type and shape as run
 };
 
@@ -32,7 +34,8 @@ struct BenchResult {
 BenchResult bench_model(const Model& model, double load_ms, const NamedValues& inputs, const BenchOptions& options);
 
 // A JSON object with the members "model", "precision", "threads", "shapes", "load_ms", "first_ms", "median_ms",
-// "min_ms", "p90_ms", "p99_ms", "runs", "interrupted", "peak_rss_bytes", "arena_bytes" and "weights_bytes".
+// "min_ms", "p90_ms", "p99_ms", "runs", "interrupted", "peak_rss_bytes", "arena_bytes", "weights_bytes",
+// "device_arena_bytes" and "device_weights_bytes".
 std::string bench_json(const std::string& model, const BenchResult& result);
 
 }  // namespace tessera::report

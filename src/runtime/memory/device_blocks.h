@@ -12,7 +12,15 @@ namespace tessera::runtime {
 // any more. Where the device has no memory left, idle blocks are given back to it first.
 BlockPool& device_blocks(const backends::Device& device);
 
-// Apply BlockPool's functions of these names to the pools of all devices.
+// The most pinned host memory that a device's staging takes, for all sessions together: pinned pages cannot be swapped
+// out, and no more than a few copies are under way at once.
+inline constexpr std::int64_t kMostStagingBytes = std::int64_t{64} << 20;
+// A block of pinned host memory of the device's, charged to the account as staging until it is let go; null where
+// kMostStagingBytes or the account's limit leave none.
+std::shared_ptr<std::byte> take_staging(const backends::Device& device, const std::shared_ptr<MemoryAccount>& account,
+                                        std::int64_t bytes);
+
+// Apply BlockPool's functions of these names to the pools of all devices, those of their pinned memory included.
 void trim_device_blocks();
 std::int64_t end_period_of_device_blocks();
 std::int64_t idle_device_bytes();

@@ -30,8 +30,8 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;  // so that sizes can
 // its owner), because there may be millions of them in a sequence.
 constexpr std::int64_t kSmallResultBytes = 1024, kAroundResultBytes = 256;
 
-constexpr const char* kPurposeNames[kPurposes] = {"weights", "packed weights", "variables",
-                                                  "plans",   "the arena",      "results"};
+constexpr const char* kPurposeNames[kPurposes] = {"weights",   "packed weights", "variables", "plans",
+                                                  "the arena", "results",        "staging"};
 
 // Sizes are rounded so that slightly different requests share blocks: to 1/8 of the power of two below.
 std::int64_t size_class(std::int64_t bytes) {
@@ -81,11 +81,12 @@ void MemoryAccount::charge(Purpose purpose, std::int64_t bytes, bool with_proces
   const std::int64_t before = total_.fetch_add(bytes, std::memory_order_relaxed);
   if (limit_ > 0 && bytes > limit_ - before) {
     total_.fetch_sub(bytes, std::memory_order_relaxed);
-    fail(ErrorKind::over_budget, "{} for {} do not fit: {} of the limit of {} are in use", base::format_bytes(bytes),
-         kPurposeNames[static_cast<int>(purpose)], base::format_bytes(before), base::format_bytes(limit_));
+    const std::string where = device_.empty() ? "" : fmt::format(" in the memory of device '{}'", device_);
+    fail(ErrorKind::over_budget, "{} for {} do not fit{}: {} of the limit of {} are in use", base::format_bytes(bytes),
+         kPurposeNames[static_cast<int>(purpose)], where, base::format_bytes(before), base::format_bytes(limit_));
   }
   used_[static_cast<std::size_t>(purpose)].fetch_add(bytes, std::memory_order_relaxed);
-  lease::Attachment* const attachment = with_process ? lease::Attachment::of_process() : nullptr;
+  lease::Attachment* const attachment = with_process && device_.empty() ? lease::Attachment::of_process() : nullptr;
   if (attachment == nullptr) return;
   try {
     attachment->charge(bytes, kPurposeNames[static_cast<int>(purpose)]);
@@ -97,7 +98,7 @@ void MemoryAccount::charge(Purpose purpose, std::int64_t bytes, bool with_proces
 }
 
 void MemoryAccount::release(Purpose purpose, std::int64_t bytes, bool with_process) {
-  lease::Attachment* const attachment = with_process ? lease::Attachment::of_process() : nullptr;
+  lease::Attachment* const attachment = with_process && device_.empty() ? lease::Attachment::of_process() : nullptr;
   if (attachment != nullptr) attachment->release(bytes);
   used_[static_cast<std::size_t>(purpose)].fetch_sub(bytes, std::memory_order_relaxed);
   total_.fetch_sub(bytes, std::memory_order_relaxed);

@@ -7,21 +7,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "backends/backend.h"
 #include "tessera/tensor.h"
 
 namespace tessera::runtime {
 
-enum class Purpose : std::uint8_t { weights, packed_weights, variables, plans, arena, results };
-inline constexpr int kPurposes = 6;
+// staging: pinned host memory by way of which other host memory is copied to and from a device.
+enum class Purpose : std::uint8_t { weights, packed_weights, variables, plans, arena, results, staging };
+inline constexpr int kPurposes = 7;
 
 // Counts bytes by purpose and refuses what would pass the limit. Thread-safe.
 class MemoryAccount {
  public:
-  explicit MemoryAccount(std::int64_t limit_bytes = 0) : limit_(limit_bytes) {}  // 0: no limit
+  // 0: no limit. `device`: the name of the device whose memory is counted, for errors; empty for host memory.
+  explicit MemoryAccount(std::int64_t limit_bytes = 0, std::string device = {})
+      : limit_(limit_bytes), device_(std::move(device)) {}
   // Throws Error(over_budget) naming the request, the purpose and what is in use.
-  // `with_process`: this process's job, if it has one, is charged too.
+  // `with_process`: this process's job, if it has one, is charged too; it counts host memory alone, so that an account
+  // of a device never charges it.
   void charge(Purpose purpose, std::int64_t bytes, bool with_process = true);
   void release(Purpose purpose, std::int64_t bytes, bool with_process = true);
   std::int64_t used(Purpose purpose) const {
@@ -32,6 +37,7 @@ class MemoryAccount {
 
  private:
   const std::int64_t limit_;
+  const std::string device_;
   std::array<std::atomic<std::int64_t>, kPurposes> used_{};
   std::atomic<std::int64_t> total_{0};
 };

@@ -12,9 +12,16 @@ using backends::MemorySpace;
 
 namespace {
 
-// Slots of constants on the device, by the step that is the first to read them; those that no step reads come last.
+// Whether the step's kernel reads a packing in place of the constant.
+bool reads_packed(const plan::Step& step, const Tensor& constant) {
+  return std::ranges::any_of(step.packings,
+                             [&](const plan::UsedPacking& packing) { return packing.storage == constant.storage(); });
+}
+
+// Slots of constants on the device, by the step that is the first to read them; those that no step reads come last, and
+// those that kernels read in packed form alone are left out.
 std::vector<std::vector<std::size_t>> constants_by_step(const plan::Plan& plan) {
-  std::vector<bool> known(plan.slots.size(), false);
+  std::vector<bool> known(plan.slots.size(), false), packed(plan.slots.size(), false);
   std::vector<std::vector<std::size_t>> slots(plan.steps.size() + 1);
   const auto add = [&](std::size_t root, std::size_t step) {
     const plan::Slot& slot = plan.slots[root];
@@ -28,10 +35,14 @@ std::vector<std::vector<std::size_t>> constants_by_step(const plan::Plan& plan) 
     for (const std::int32_t input : plan.steps[i].inputs) {
       if (input < 0) continue;
       const plan::Slot& slot = plan.slots[static_cast<std::size_t>(input)];
-      add(static_cast<std::size_t>(slot.place == plan::Place::alias ? slot.source : input), i);
+      const auto root = static_cast<std::size_t>(slot.place == plan::Place::alias ? slot.source : input);
+      if (reads_packed(plan.steps[i], plan.slots[root].constant)) packed[root] = true;
+      else add(root, i);
     }
   }
-  for (std::size_t slot = 0; slot < plan.slots.size(); ++slot) add(slot, plan.steps.size());
+  for (std::size_t slot = 0; slot < plan.slots.size(); ++slot) {
+    if (!packed[slot]) add(slot, plan.steps.size());
+  }
   return slots;
 }
 
@@ -78,8 +89,13 @@ DeviceConstants device_constants(const plan::Plan& plan, const ProgramEnvironmen
   return constants;
 }
 
-DeviceRun::DeviceRun(const backends::Device& device, DeviceRunState& state, RunControl& control)
-    : device_(device), state_(state), control_(control), resources_(control.resources) {
+DeviceRun::DeviceRun(const ProgramEnvironment& environment, DeviceRunState& state, RunControl& control)
+    : device_(*environment.device),
+      state_(state),
+      control_(control),
+      resources_(control.resources),
+      copies_(device_, environment.staging) {
+  environment.device_copies->release_staging();  // of constants that came while the run before computed
   resources_.stream = state.stream.get();
   resources_.stop = nullptr;  // work that is enqueued may outlive the run in a recording
   if (control.timings == nullptr) return;
@@ -102,11 +118,11 @@ std::unique_ptr<backends::Event> DeviceRun::record() {
   return event;
 }
 
-void DeviceRun::copy(void* to, const void* from, std::int64_t bytes) {
+void DeviceRun::copy(void* to, const void* from, std::int64_t bytes, std::size_t step) {
   if (bytes == 0) return;
-  if (!is_on_device(to)) state_.stream->copy_to_host(to, from, bytes);
+  if (!is_on_device(to)) copies_.to_host(*state_.stream, step, to, from, bytes);
   else if (is_on_device(from)) state_.stream->copy_within(to, from, bytes);
-  else state_.stream->copy_to_device(to, from, bytes);
+  else copies_.to_device(*state_.stream, to, from, bytes);
 }
 
 void DeviceRun::mark(const plan::Step& step, std::size_t index) {
@@ -125,6 +141,7 @@ void DeviceRun::wait_for(const plan::Step& step) {
   } else {
     event.wait();  // for what failed
   }
+  copies_.deliver(*state_.stream, static_cast<std::size_t>(step.awaited));
 }
 
 void DeviceRun::wait_for_constants(const DeviceConstants& constants, std::size_t step) {
@@ -166,6 +183,7 @@ void DeviceRun::end_timing(std::size_t timing) {
 void DeviceRun::synchronise() {
   const WithoutCore without_core(control_);
   state_.stream->synchronise();
+  copies_.deliver_all();
 }
 
 void DeviceRun::finish() {

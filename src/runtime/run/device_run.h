@@ -12,6 +12,7 @@
 #include "plan/plan.h"
 #include "runtime/memory/memory.h"
 #include "runtime/run/run_control.h"
+#include "runtime/run/staged_copies.h"
 
 namespace tessera::runtime {
 
@@ -44,7 +45,7 @@ DeviceConstants device_constants(const plan::Plan& plan, const ProgramEnvironmen
 // One run's use of a DeviceState. Its destructor waits for the stream, so that memory can go back whatever happened.
 class DeviceRun {
  public:
-  DeviceRun(const backends::Device& device, DeviceRunState& state, RunControl& control);
+  DeviceRun(const ProgramEnvironment& environment, DeviceRunState& state, RunControl& control);
   ~DeviceRun();
   DeviceRun(const DeviceRun&) = delete;
   DeviceRun& operator=(const DeviceRun&) = delete;
@@ -52,8 +53,9 @@ class DeviceRun {
   // The resources that kernels of the device are given.
   const backends::ExecutionResources& resources() const { return resources_; }
   bool is_on_device(const void* address) const { return device_.memory().contains(address); }
-  // Enqueues a copy between any two of the spaces, as the addresses say.
-  void copy(void* to, const void* from, std::int64_t bytes);
+  // Enqueues a copy between any two of the spaces, as the addresses say. A copy to the host is there when wait_for() of
+  // a step that awaits `step` has returned, or synchronise().
+  void copy(void* to, const void* from, std::int64_t bytes, std::size_t step = SIZE_MAX);
   // Keeps a value that enqueued work reads until the stream has passed it.
   void keep(Value value) { kept_.push_back(std::move(value)); }
 
@@ -89,6 +91,7 @@ class DeviceRun {
   RunControl& control_;
   backends::ExecutionResources resources_;
   std::vector<Value> kept_;
+  StagedCopies copies_;
   std::unique_ptr<backends::Event> origin_;  // when timings are wanted
   std::int64_t origin_ns_ = 0;               // on the run's clock
   std::vector<Timed> timed_;

@@ -40,7 +40,7 @@ class Unstoppable {
 std::vector<Value> PlanRun::execute(std::span<const Value> inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) value(plan_.input_slots[i]) = inputs[i];
   for (std::size_t i = 0; i < plan_.variable_slots.size(); ++i) value(plan_.variable_slots[i]) = variables_->value(i);
-  if (plan_.uses_device) device_ = std::make_unique<DeviceRun>(*environment_.device, *state_.device, control_);
+  if (plan_.uses_device) device_ = std::make_unique<DeviceRun>(environment_, *state_.device, control_);
   if (device_ != nullptr) bring_inputs_to_host();
   bind_outputs(inputs);
   if (prepared_.arrival != nullptr && !prepared_.arrival->is_complete()) arrival_ = prepared_.arrival.get();

@@ -50,7 +50,7 @@ void PlanRun::run_copy(std::size_t index) {
           ErrorKind::invalid_model, "{} is expected to be {}", ir::to_string(to.type),
           source.is_tensor() ? to_string(source.tensor().shape()) : "a tensor");
   Tensor result = value(step.first_output).tensor();
-  device_->copy(result.mutable_raw(), source.tensor().raw(), result.bytes());
+  device_->copy(result.mutable_raw(), source.tensor().raw(), result.bytes(), index);
   device_->mark(step, index);
   const Place place = slot(step.inputs[0]).place;
   if (place == Place::dynamic || place == Place::result || place == Place::alias) device_->keep(source);

@@ -4,11 +4,15 @@
 
 #include "backends/backend_table.h"
 #include "backends/device_copies.h"
+#include "backends/device_properties.h"
+#include "backends/device_weights.h"
 #include "backends/reference/reference_device.h"
 #include "base/cpu_info.h"
 #include "base/numbers/checked.h"
+#include "cost/machine.h"
 #include "io/package.h"
 #include "plan/choose_kernel.h"
+#include "runtime/memory/device_blocks.h"
 #include "runtime/run/evaluate.h"
 
 namespace tessera::runtime {
@@ -29,6 +33,12 @@ void begin_reading(const Model& model, const SessionOptions& options, const back
   else package.stream->need_constants();
 }
 
+// The machine that passes weigh by: the device where its rates are known, else this CPU.
+cost::Machine machine_of(const backends::Device& device) {
+  const cost::DeviceProfile* const profile = device.properties().profile;
+  return profile != nullptr ? cost::Machine(*profile) : cost::Machine(base::cpu_info());
+}
+
 }  // namespace
 
 DType precision_for(const Model& model, const SessionOptions& options) {
@@ -46,17 +56,30 @@ DType precision_for(const Model& model, const SessionOptions& options) {
   return options.precision;
 }
 
-void use_device(ProgramEnvironment& environment, const backends::Device& device) {
+void use_device(ProgramEnvironment& environment, const backends::Device& device, std::int64_t memory_limit_bytes) {
   environment.device = &device;
   environment.host = &device.host_fallback();
   if (device.is_host()) return;
-  environment.device_copies = std::make_shared<backends::DeviceCopies>(device);
-  environment.device_account = std::make_shared<MemoryAccount>(device.memory().capacity_bytes());
+  const std::int64_t capacity = device.memory().capacity_bytes();
+  const std::int64_t limit = memory_limit_bytes > 0 ? std::min(memory_limit_bytes, capacity) : capacity;
+  environment.device_account = std::make_shared<MemoryAccount>(limit, std::string(device.name()));
+  const auto charge = [account = environment.device_account](Purpose purpose) -> backends::DeviceCharge {
+    return [account, purpose](std::int64_t bytes) -> std::shared_ptr<void> {
+      return std::make_shared<MemoryCharge>(account, purpose, bytes);
+    };
+  };
+  environment.staging = [&device, account = environment.account](std::int64_t bytes) {
+    return take_staging(device, account, bytes);
+  };
+  environment.device_copies =
+      std::make_shared<backends::DeviceCopies>(device, charge(Purpose::weights), environment.staging);
+  environment.device_weights = std::make_shared<backends::DeviceWeights>(
+      device, *environment.weights, charge(Purpose::packed_weights), environment.staging);
 }
 
 ProgramEnvironment make_environment(const Model& model, const SessionOptions& options) {
   ProgramEnvironment environment;
-  use_device(environment, backends::find_device(options.device));
+  environment.device = &backends::find_device(options.device);
   // A device that does not compute may plan for machines larger than this one.
   const std::int64_t default_limit = environment.device->computes() ? base::usable_memory_bytes() / 10 * 9 : 0;
   environment.account =
@@ -70,10 +93,13 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
   } else {
     environment.weights = std::make_unique<SharedWeightStore>(environment.account);
   }
+  use_device(environment, *environment.device, options.device_memory_limit_bytes);
   environment.unpacked = std::make_unique<UnpackedConstants>(environment.account);
   environment.results = std::make_unique<ResultAllocator>(environment.account);
   environment.threads = options.threads;
-  if (options.tune) environment.tuner = std::make_unique<StoredTuner>(options.tuning_file, options.tuning_progress);
+  if (options.tune)
+    environment.tuner =
+        std::make_unique<StoredTuner>(environment.host->properties(), options.tuning_file, options.tuning_progress);
   environment.max_plans = static_cast<std::size_t>(std::max(1, options.max_cached_plans));
   environment.max_plan_bytes = std::max<std::int64_t>(0, options.max_plan_bytes);
   environment.pipeline.without = options.without_passes;
@@ -85,7 +111,7 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
   require(precision == DType::f32 || !environment.device->kernels_for("tessera::Linear").empty(),
           ErrorKind::invalid_argument, "device '{}' computes in the model's own types: precision {} is not for it",
           options.device, name_of(precision));
-  environment.pass_context.machine = cost::Machine(base::cpu_info());
+  environment.pass_context.machine = machine_of(*environment.device);
   environment.pass_context.computes_float16_in_float32 = !environment.device->supports_float16();
   environment.pass_context.precision = precision;
   environment.pass_context.folding = {options.max_folded_bytes, options.max_folded_operations};
@@ -108,7 +134,8 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
 bool is_optimised_for(const Model& model, const SessionOptions& options) {
   if (model.package() == nullptr || !options.without_passes.empty()) return false;
   const io::PackageInfo& info = model.package()->info;
-  return info.device == options.device && info.instruction_set == base::isa_name(base::cpu_info()) &&
+  return info.device == backends::find_device(options.device).name() &&
+         info.instruction_set == base::isa_name(base::cpu_info()) &&
          info.precision == name_of(precision_for(model, options));
 }
 

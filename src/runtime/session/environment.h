@@ -13,8 +13,9 @@ DType precision_for(const Model& model, const SessionOptions& options);
 // Charges the model's constants. Throws Error: invalid_argument (unknown device), over_budget.
 ProgramEnvironment make_environment(const Model& model, const SessionOptions& options);
 
-// Lets programs of the environment that are made from here on run on the device.
-void use_device(ProgramEnvironment& environment, const backends::Device& device);
+// Lets programs of the environment that are made from here on run on the device, with up to so many bytes of its memory
+// (0: all) if it has memory of its own. The environment has its account and its store of packed weights.
+void use_device(ProgramEnvironment& environment, const backends::Device& device, std::int64_t memory_limit_bytes = 0);
 
 // Whether the passes of these options ran on the model before, for this device and these instruction sets.
 bool is_optimised_for(const Model& model, const SessionOptions& options);

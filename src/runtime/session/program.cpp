@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backends/device_weights.h"
 #include "base/error.h"
 #include "ops/core/infer.h"
 #include "ops/values/random_streams.h"
@@ -121,6 +122,7 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs, co
                             .pool = &base::ThreadPool::process(),
                             .max_threads = environment_.threads};
   if (environment_.tuner != nullptr) options.tuner = &environment_.tuner->tuner();
+  options.device_weights = environment_.device_weights.get();
   options.allocator = environment_.results.get();
   options.stop = stop;
   if (draft) {
@@ -139,7 +141,7 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs, co
   for_each_constant(prepared->plan->graph, [&](const Tensor& constant) {
     folded_bytes += constant.is_deferred() || pass_memory_->is_of_model(constant) ? 0 : constant.bytes();
   });
-  folded_bytes += compute_unpacked(prepared->plan->graph);
+  folded_bytes += compute_unpacked(*prepared->plan);
   const std::int64_t plan_bytes = folded_bytes + plan::structure_bytes(*prepared->plan);
   prepared->charge = MemoryCharge(environment_.account, Purpose::plans, plan_bytes);
   for (std::size_t i = 0; i < prepared->plan->steps.size(); ++i) {
@@ -165,12 +167,16 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs, co
 
 // Deferred constants that no kernel packed are read as they are: they are computed now, so that they count. Returns the
 // bytes of those that the plan alone has.
-std::int64_t Program::compute_unpacked(const ir::Graph& planned) const {
+std::int64_t Program::compute_unpacked(const plan::Plan& plan) const {
   if (!environment_.device->computes()) return 0;
+  const ir::Graph& planned = plan.graph;
   bool deferred = false;
   for_each_constant(planned, [&](const Tensor& constant) { deferred = deferred || constant.is_deferred(); });
   if (!deferred) return 0;
   std::set<const void*> packed, shared;
+  for (const plan::Step& step : plan.steps) {
+    for (const plan::UsedPacking& packing : step.packings) packed.insert(packing.storage);
+  }
   for (const SharedWeightStore::Held& held : environment_.weights->packings()) packed.insert(held.weights.storage());
   for_each_constant(graph_, [&](const Tensor& constant) { shared.insert(constant.storage()); });
   std::int64_t bytes = 0;

@@ -28,7 +28,8 @@
 
 namespace tessera::backends {
 class DeviceCopies;
-}
+class DeviceWeights;
+}  // namespace tessera::backends
 
 namespace tessera::runtime {
 
@@ -49,12 +50,15 @@ class UnpackedConstants {
 // The state that a session's programs share.
 struct ProgramEnvironment {
   const backends::Device* device = nullptr;
-  const backends::Device* host = nullptr;                 // that runs what the device cannot: itself if it is a host
-  std::shared_ptr<backends::DeviceCopies> device_copies;  // of constants; null for a host
-  std::shared_ptr<MemoryAccount> device_account;          // of the device's memory; null for a host
+  const backends::Device* host = nullptr;  // that runs what the device cannot: itself if it is a host
+  // For a device with memory of its own; null for a host. The account counts the bytes in the device's memory.
+  std::shared_ptr<MemoryAccount> device_account;
+  std::shared_ptr<backends::DeviceCopies> device_copies;  // of constants
+  backends::Staging staging;                              // of copies between host and device
   std::shared_ptr<MemoryAccount> account;
   std::shared_ptr<const io::PackageOrigin> package;  // that the model is from; null: from no package
   std::unique_ptr<SharedWeightStore> weights;
+  std::shared_ptr<backends::DeviceWeights> device_weights;  // packed by `weights`; null for a host
   std::unique_ptr<UnpackedConstants> unpacked;
   std::unique_ptr<ResultAllocator> results;
   std::shared_ptr<VariableStore> variables;  // of all programs; other sessions may share it
@@ -115,7 +119,7 @@ class Program {
 
  private:
   std::shared_ptr<PreparedPlan> make(const std::vector<Value>& inputs, const base::StopSignal* stop) const;
-  std::int64_t compute_unpacked(const ir::Graph& planned) const;
+  std::int64_t compute_unpacked(const plan::Plan& plan) const;
 
   ir::Graph graph_;
   const ProgramEnvironment& environment_;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <new>
 
+#include "backends/device_copies.h"
 #include "base/error.h"
 #include "base/no_memory.h"
 #include "base/threads/thread_spans.h"
@@ -347,7 +348,11 @@ DType Session::precision() const {
 MemoryUse Session::memory() const {
   const MemoryAccount& account = *state_->environment.account;
   MemoryUse use{account.used(Purpose::weights), account.used(Purpose::packed_weights), account.used(Purpose::variables),
-                account.used(Purpose::plans),   account.used(Purpose::arena),          account.used(Purpose::results)};
+                account.used(Purpose::plans),   account.used(Purpose::arena),          account.used(Purpose::results),
+                account.used(Purpose::staging)};
+  if (const MemoryAccount* device = state_->environment.device_account.get())
+    use.device = {device->used(Purpose::weights), device->used(Purpose::packed_weights),
+                  device->used(Purpose::variables), device->used(Purpose::arena), device->limit()};
   for (const std::shared_ptr<Session>& variant : state_->all_variants()) {
     const MemoryUse more = variant->memory();
     use.weights_bytes += more.weights_bytes;
@@ -355,6 +360,10 @@ MemoryUse Session::memory() const {
     use.plans_bytes += more.plans_bytes;
     use.arena_bytes += more.arena_bytes;
     use.results_bytes += more.results_bytes;
+    use.staging_bytes += more.staging_bytes;
+    use.device.weights_bytes += more.device.weights_bytes;
+    use.device.packed_weights_bytes += more.device.packed_weights_bytes;
+    use.device.arena_bytes += more.device.arena_bytes;
   }
   return use;
 }
@@ -366,6 +375,7 @@ void Session::trim() {
     const std::lock_guard lock(state_->partial_mutex);
     for (const auto& [indices, partial] : state_->partial_programs) partial->trim();
   }
+  if (state_->environment.device_copies != nullptr) state_->environment.device_copies->release_staging();
   trim_process_memory();
 }
 
@@ -375,7 +385,7 @@ std::string Session::describe_plan(const NamedValues& inputs, bool reasons) {
 
 Session::PlanMemory Session::plan_memory(const NamedValues& inputs) {
   const std::shared_ptr<const plan::Plan> found = SessionAccess::plan(*this, inputs);
-  return {found->arena_bytes, found->largest_live_bytes};
+  return {found->arena_bytes, found->largest_live_bytes, found->device_arena_bytes};
 }
 
 std::int64_t runtime::SessionAccess::plans_from_templates(const Session& session) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backends/device_copies.h"
+#include "backends/device_weights.h"
 #include "ops/core/builder.h"
 #include "runtime/memory/device_blocks.h"
 #include "runtime/session/environment.h"
@@ -125,7 +126,8 @@ TEST(DeviceRun, CopiesConstantsOnceForAllPlans) {
   on.run({rows(3)});
   on.run({rows(8)});
   EXPECT_EQ(device.counts().to_device, 3 + 1);
-  EXPECT_EQ(on.environment().device_copies->size(), 1);
+  EXPECT_EQ(on.environment().device_weights->size(), 1);
+  EXPECT_EQ(on.environment().device_copies->size(), 0);  // the kernel reads packed weights alone
 }
 
 TEST(DeviceRun, RunsOnTheHostWhatTheDeviceLacks) {

@@ -20,6 +20,7 @@ class CachedModel final : public Servable {
   StatisticsSnapshot statistics() const override { return model_->statistics(); }
   Statistics& recorder() override { return model_->recorder(); }
   std::int64_t memory_bytes() const override { return model_->memory_bytes(); }
+  std::int64_t device_memory_bytes() const override { return model_->device_memory_bytes(); }
   std::optional<JobReport> job() const override { return model_->job(); }
   // Its answers leave the cache, too.
   void drain() override;

@@ -33,6 +33,7 @@ class Pipeline final : public Servable {
   }
   Statistics& recorder() override { return statistics_; }
   std::int64_t memory_bytes() const override { return network_->memory_bytes(); }
+  std::int64_t device_memory_bytes() const override { return network_->device_memory_bytes(); }
   std::optional<JobReport> job() const override { return network_->job(); }
   void drain() override;
 

@@ -29,6 +29,7 @@ class SequenceModel final : public Servable {
   StatisticsSnapshot statistics() const override;
   Statistics& recorder() override { return network_->recorder(); }
   std::int64_t memory_bytes() const override;
+  std::int64_t device_memory_bytes() const override { return network_->device_memory_bytes(); }
   std::optional<JobReport> job() const override { return network_->job(); }
   bool holds(const SequenceId& id) const override;
   std::int64_t open_sequences() const override;

@@ -34,6 +34,8 @@ class Servable {
   // Counts the requests to this; for what answers requests before they come to it.
   virtual Statistics& recorder() = 0;
   virtual std::int64_t memory_bytes() const { return 0; }
+  // In the memory of a device that has its own.
+  virtual std::int64_t device_memory_bytes() const { return 0; }
   // The report on the arbiter's job that computes the model; none for an ensemble.
   virtual std::optional<JobReport> job() const { return std::nullopt; }
   // For models with states. Whether the sequence has begun here and takes more requests.

@@ -375,9 +375,11 @@ StatisticsSnapshot ServedModel::statistics() const {
 }
 
 std::int64_t ServedModel::memory_bytes() const {
-  const MemoryUse use = session_.memory();
-  return use.weights_bytes + use.packed_weights_bytes + use.variables_bytes + use.plans_bytes + use.arena_bytes +
-         use.results_bytes;
+  return session_.memory().total_bytes();
+}
+
+std::int64_t ServedModel::device_memory_bytes() const {
+  return session_.memory().device.total_bytes();
 }
 
 void ServedModel::drain() {

@@ -39,6 +39,7 @@ class ServedModel final : public Servable {
   StatisticsSnapshot statistics() const override;
   Statistics& recorder() override { return statistics_; }
   std::int64_t memory_bytes() const override;
+  std::int64_t device_memory_bytes() const override;
   std::optional<JobReport> job() const override { return job_.report(); }
   void drain() override;
 

@@ -142,6 +142,8 @@ void add_own_families(Text& text, const std::vector<Measured>& models) {
   using M = const Measured&;
   text.family("tessera_model_memory_bytes", "gauge", "Memory of the model: weights, plans, runs in progress", models,
               [](M m) { return static_cast<double>(m.servable->memory_bytes()); });
+  text.family("tessera_model_device_memory_bytes", "gauge", "Memory of the model on a device that has its own", models,
+              [](M m) { return static_cast<double>(m.servable->device_memory_bytes()); });
   text.family("tessera_requests_running", "gauge", "Batches that compute", models,
               [](M m) { return static_cast<double>(m.statistics.running); });
   text.head("tessera_version_share", "gauge", "Part of the requests without a version that this version gets");
