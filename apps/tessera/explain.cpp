@@ -14,6 +14,7 @@
 #include "io/file.h"
 #include "option_values.h"
 #include "report/measure/calibration.h"
+#include "report/measure/device_profile.h"
 #include "report/measure/learning.h"
 #include "tessera/train.h"
 #include "train/net/training_step.h"
@@ -53,15 +54,11 @@ report::ExplainOptions explain_options(const ExplainOptions& options) {
   report::ExplainOptions explain;
   const std::vector<std::string> names = options.devices.empty() ? std::vector<std::string>{"cpu"} : options.devices;
   for (const std::string& name : names) {
-    if (name == "cpu") {
-      const report::CpuProfile cpu = report::load_cpu_profile();
-      explain.cpu_measured = cpu.measured;
-      explain.devices.push_back(for_threads(cpu.profile, options.model.threads));
-    } else {
-      if (const std::string_view variant = cost::usual_variant(name); !variant.empty())
-        fmt::print(options.json ? stderr : stdout, "{} means {}\n", name, variant);
-      explain.devices.push_back(for_threads(cost::load_profile(name), options.model.threads));
-    }
+    if (const std::string_view variant = cost::usual_variant(name); !variant.empty())
+      fmt::print(options.json ? stderr : stdout, "{} means {}\n", name, variant);
+    const report::NamedProfile found = report::load_device_profile(name);
+    if (found.is_measured) explain.cpu_measured = *found.is_measured;
+    explain.devices.push_back(for_threads(found.profile, options.model.threads));
   }
   explain.precision = *cost::parse_precision(options.precision);
   explain.training = options.training || options.model.model.ends_with(".toml");

@@ -5,15 +5,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/numbers/units.h"
 #include "base/text.h"
 #include "common.h"
 #include "io/model_format.h"
 #include "io/package.h"
+#include "report/inspect/devices.h"
 #include "report/inspect/language_file.h"
 #include "report/inspect/model_info.h"
 #include "report/inspect/model_outline.h"
 #include "report/values/json_text.h"
+#include "tessera/device.h"
 #include "tessera/optimise.h"
 #include "verbs.h"
 
@@ -23,7 +26,7 @@ namespace {
 struct InfoOptions {
   ModelOptions model;
   std::string node;
-  bool json = false, plan = false, nodes = false, weights = false, metadata = false;
+  bool json = false, plan = false, nodes = false, weights = false, metadata = false, devices = false;
 };
 
 constexpr std::size_t kMostListBytes = 1000;
@@ -147,7 +150,17 @@ void print_language_file(const InfoOptions& options) {
   else fmt::print("{}", report::language_file_text(info, options.weights, options.metadata));
 }
 
+// The devices of this machine, and that of --device if it is another one.
+void print_devices(const InfoOptions& options) {
+  describe_device(options.model.device);  // from here on a simulated device is one of this machine's
+  const std::vector<DeviceDescription> all = devices();
+  if (options.json) fmt::print("{}\n", report::devices_json(all));
+  else fmt::print("{}", report::devices_text(all));
+}
+
 void run_info(const InfoOptions& options) {
+  if (options.devices) return print_devices(options);
+  if (options.model.model.empty()) throw CLI::RequiredError("MODEL");
   if (io::is_language_model(model_path(options.model.model))) return print_language_file(options);
   const Model model = load_model(options.model);
   if (!options.node.empty()) return print_node(options, model);
@@ -177,6 +190,7 @@ void add_info(CLI::App& app) {
                                       "architecture, sizes, weights, tokenizer and chat template");
   add_model_options(*verb, options->model,
                     "an .onnx, .tsr, .gguf or .safetensors file, or a folder with .safetensors files");
+  verb->get_option("MODEL")->required(false);  // --devices has none
   verb->add_flag("--nodes", options->nodes,
                  "List all nodes as the file has them: attributes, inputs and outputs with shapes, subgraphs");
   verb->add_option("--node", options->node,
@@ -189,12 +203,17 @@ void add_info(CLI::App& app) {
   verb->add_flag(
       "--json", options->json,
       "Print everything as JSON: nodes, weights and metadata too (with --plan, the plan goes to standard error)");
+  verb->add_flag(
+      "--devices", options->devices,
+      "List the devices of this machine with their properties, and the one that --device names, instead of a "
+      "model");
   verb->add_flag("--plan", options->plan,
                  "Print each step with its kernel, why others were passed over, and the memory plan");
   add_run_options(*verb, options->model);
   verb->footer(
       "Examples:\n  tessera info model.onnx\n  tessera info model.onnx --nodes --weights\n  tessera info model.onnx "
-      "--node conv1\n  tessera info model.onnx --plan --dim batch=4\n  tessera info model.gguf --metadata");
+      "--node conv1\n  tessera info model.onnx --plan --dim batch=4\n  tessera info model.gguf --metadata\n  tessera "
+      "info --devices --device simulated:h100-sxm");
   verb->callback([options] { run_info(*options); });
 }
 

@@ -91,6 +91,7 @@ typedef struct tessera_error tessera_error;
 typedef struct tessera_model tessera_model;
 typedef struct tessera_value_info tessera_value_info;
 typedef struct tessera_value tessera_value;
+typedef struct tessera_devices tessera_devices;
 typedef struct tessera_session_options tessera_session_options;
 typedef struct tessera_session tessera_session;
 typedef struct tessera_run_options tessera_run_options;
@@ -218,12 +219,31 @@ TESSERA_API tessera_status tessera_value_element(const tessera_value* value, siz
                                                  tessera_error** error);
 TESSERA_API tessera_status tessera_value_keys(const tessera_value* value, tessera_value** keys, tessera_error** error);
 
+/* --- devices --------------------------------------------------------------------------------------------- */
+
+/* The devices that a session can run on; of simulated ones, those that the process has used. */
+TESSERA_API tessera_status tessera_devices_new(tessera_devices** devices, tessera_error** error);
+TESSERA_API void tessera_devices_free(tessera_devices* devices);
+TESSERA_API size_t tessera_devices_count(const tessera_devices* devices);
+/* For tessera_session_options_set_device: "cpu", "simulated:h100-sxm". Texts live as long as the list; they are "", and
+ * numbers 0, for what is not known and for an index beyond the list. */
+TESSERA_API const char* tessera_device_name(const tessera_devices* devices, size_t index);
+/* "NVIDIA H100 SXM5 80 GB", or the model of the processor. */
+TESSERA_API const char* tessera_device_product(const tessera_devices* devices, size_t index);
+/* A name that stays the same when devices are numbered anew; it also serves as a name of the device. */
+TESSERA_API const char* tessera_device_uuid(const tessera_devices* devices, size_t index);
+/* "avx512+vnni+bf16", "sm_90" */
+TESSERA_API const char* tessera_device_instruction_set(const tessera_devices* devices, size_t index);
+TESSERA_API int64_t tessera_device_memory_bytes(const tessera_devices* devices, size_t index);
+/* Of a CPU: the cores that the process may use. */
+TESSERA_API int32_t tessera_device_multiprocessors(const tessera_devices* devices, size_t index);
+
 /* --- sessions -------------------------------------------------------------------------------------------- */
 
 /* NULL only when the system has no more memory. */
 TESSERA_API tessera_session_options* tessera_session_options_new(void);
 TESSERA_API void tessera_session_options_free(tessera_session_options* options);
-/* "cpu" (the default), "reference" … */
+/* "cpu" (the default), "reference" …, or the UUID of a device */
 TESSERA_API tessera_status tessera_session_options_set_device(tessera_session_options* options, const char* device,
                                                               tessera_error** error);
 /* Most threads of a run; 0, the default: all cores that the process may use. */
@@ -236,6 +256,9 @@ TESSERA_API tessera_status tessera_session_options_set_precision(tessera_session
 /* Of all memory that the session uses; 0, the default: nine tenths of what the process may use. */
 TESSERA_API tessera_status tessera_session_options_set_memory_limit(tessera_session_options* options, int64_t bytes,
                                                                     tessera_error** error);
+/* Of the memory of a device that has its own; 0, the default: all of it. */
+TESSERA_API tessera_status tessera_session_options_set_device_memory_limit(tessera_session_options* options,
+                                                                           int64_t bytes, tessera_error** error);
 /* Makes the sequence of the session's runs repeatable: what random operators draw in the first run, in the second and
  * so on depends on the seed alone. Without a seed each run draws numbers that no other run draws. */
 TESSERA_API tessera_status tessera_session_options_set_seed(tessera_session_options* options, uint64_t seed,

@@ -6,23 +6,40 @@
 #include "backends/null/null_device.h"
 #include "backends/reference/reference_device.h"
 #include "backends/simulated/simulated_device.h"
-#include "base/error.h"
 
 namespace tessera::backends {
+namespace {
 
-std::span<const Device* const> all_devices() {
-  static const std::array<const Device*, 3> devices{&cpu_device(), &reference_device(), &null_device()};
-  return devices;
+template <const Device& (*device)()>
+std::vector<const Device*> only() {
+  return {&device()};
+}
+
+const Device& find_simulated(std::string_view name) {
+  return simulated::find_simulated_device(name, {cpu_device(), reference_device()});
+}
+
+constexpr std::array<KindOfDevices, 4> kKinds{
+    {{.name = "cpu", .form = "cpu", .enumerate = only<cpu_device>},
+     {.name = "reference", .form = "reference", .enumerate = only<reference_device>},
+     {.name = "null", .form = "null", .enumerate = only<null_device>},
+     {.name = simulated::kDeviceKind,
+      .form = "simulated:PROFILE",
+      .enumerate = simulated::simulated_devices,
+      .find = find_simulated}}};
+
+}  // namespace
+
+std::span<const KindOfDevices> device_kinds() {
+  return kKinds;
+}
+
+std::vector<const Device*> all_devices() {
+  return devices_of(kKinds);
 }
 
 const Device& find_device(std::string_view name) {
-  if (simulated::is_simulated(name)) return simulated::find_simulated_device(name, {cpu_device(), reference_device()});
-  std::string names;
-  for (const Device* device : all_devices()) {
-    if (device->name() == name) return *device;
-    names += (names.empty() ? "" : ", ") + std::string(device->name());
-  }
-  fail(ErrorKind::invalid_argument, "there is no device '{}'; devices: {}, {}", name, names, kSimulatedDevices);
+  return find_device(kKinds, name);
 }
 
 }  // namespace tessera::backends

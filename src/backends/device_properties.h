@@ -26,9 +26,10 @@ struct NativeProducts {
 
 // A count or size of 0, and an empty text, means that it is not known or that the device has nothing of the kind.
 struct DeviceProperties {
-  int ordinal = 0;      // among the devices of its kind
-  std::string product;  // "NVIDIA H100 SXM5 80 GB"
-  std::string uuid;     // "GPU-1c3f…"; the same device has it in each process and after each start
+  int ordinal = 0;              // among the devices of its kind
+  std::string product;          // "NVIDIA H100 SXM5 80 GB"
+  std::string uuid;             // "GPU-1c3f…"; the same device has it in each process and after each start
+  std::string instruction_set;  // that its kernels are compiled for: "avx512+vnni+bf16", "sm_90"
   std::int64_t memory_bytes = 0;
   ComputeCapability compute_capability;
   int multiprocessors = 0;                         // a CPU: cores that this process may use
@@ -42,6 +43,8 @@ struct DeviceProperties {
   std::int64_t allocation_alignment_bytes = 64;  // of what DeviceMemory::allocate returns
   std::int64_t vector_alignment_bytes = 1;       // of the longest load or store of one thread
   NativeProducts native_products;
+  // Whether `tessera calibrate` measures the device's rates.
+  bool is_calibrated = false;
   // The rates for the cost model; null: not known before `tessera calibrate`. It lives as long as the device.
   const cost::DeviceProfile* profile = nullptr;
 };

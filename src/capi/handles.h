@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tessera/device.h"
 #include "tessera/model.h"
 #include "tessera/session.h"
 #include "tessera/tessera.h"
@@ -59,6 +60,12 @@ struct tessera_cancellation {
   static constexpr std::uint32_t kTag = 0x54530007;
   std::uint32_t tag = kTag;
   tessera::Cancellation cancellation;
+};
+
+struct tessera_devices {
+  static constexpr std::uint32_t kTag = 0x54530009;
+  std::uint32_t tag = kTag;
+  std::vector<tessera::DeviceDescription> devices;
 };
 
 struct tessera_run_options {

@@ -86,6 +86,16 @@ tessera_status tessera_session_options_set_memory_limit(tessera_session_options*
   });
 }
 
+tessera_status tessera_session_options_set_device_memory_limit(tessera_session_options* options, int64_t bytes,
+                                                               tessera_error** error) {
+  return guarded(error, [&] {
+    tessera_session_options& given = checked(options, "options", kOptions);
+    require(bytes >= 0, ErrorKind::invalid_argument,
+            "the limit of device memory is {} bytes, expected 0 (the default) or more", bytes);
+    given.options.device_memory_limit_bytes = bytes;
+  });
+}
+
 tessera_status tessera_session_options_set_seed(tessera_session_options* options, uint64_t seed,
                                                 tessera_error** error) {
   return guarded(error, [&] { checked(options, "options", kOptions).options.seed = seed; });
@@ -130,9 +140,7 @@ tessera_status tessera_session_run(tessera_session* session, const char* const* 
 
 int64_t tessera_session_memory_bytes(const tessera_session* session) {
   if (!is_valid(session)) return 0;
-  const MemoryUse use = session->session.memory();
-  return use.weights_bytes + use.packed_weights_bytes + use.variables_bytes + use.plans_bytes + use.arena_bytes +
-         use.results_bytes;
+  return session->session.memory().total_bytes();
 }
 
 tessera_status tessera_session_trim(tessera_session* session, tessera_error** error) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "cost/profile.h"
+
 namespace tessera::cost {
 namespace {
 
@@ -40,6 +42,17 @@ Machine::Machine(const base::CpuInfo& info)
   // Cores that this process may not use occupy their share of the cache.
   shared_cache_bytes = last.bytes * std::min(info.usable_cores, last.cores) / last.cores;
   if (info.is_virtual) shared_cache_bytes = std::min(shared_cache_bytes, info.usable_cores * kRentedBytesPerCore);
+}
+
+Machine::Machine(const DeviceProfile& device) {
+  const double parts = std::max(1, device.multiprocessors);
+  operations_per_second = device.peak(Precision::f32, true) / parts;
+  bytes_per_second = shared_bytes_per_second = device.bandwidth / parts;
+  if (device.caches.empty()) return;
+  const Cache &near = device.caches.front(), &shared = device.caches.back();
+  shared_cache_bytes = shared.bytes;
+  if (shared.bytes_per_second > 0) shared_bytes_per_second = shared.bytes_per_second / parts;
+  near_cache_bytes = static_cast<std::int64_t>(static_cast<double>(near.bytes) / parts) / kValuesAtOnce;
 }
 
 double Machine::ridge(std::int64_t bytes) const {

@@ -1,5 +1,6 @@
-// The cost model's view of this process's CPU before any calibration: its description (base::CpuInfo) times typical
-// rates of such cores. Passes use it to weigh moving data against computing.
+// The machine by which passes weigh moving data against computing: one core of this process's CPU before any
+// calibration, from its description (base::CpuInfo) and typical rates of such cores, or one multiprocessor of a device
+// that there is a profile of.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,8 @@
 #include "ops/core/op.h"
 
 namespace tessera::cost {
+
+struct DeviceProfile;
 
 struct Machine {
   // Operations per second of one core, and bytes per second that it gets from memory. Decisions depend on their ratio,
@@ -23,6 +26,8 @@ struct Machine {
   // A core with AVX-512 and the usual caches, so that the decisions of passes in tests do not depend on the machine.
   Machine();
   explicit Machine(const base::CpuInfo& info);
+  // One multiprocessor of a device with its share of the memory's bandwidth.
+  explicit Machine(const DeviceProfile& device);
 
   // Operations that take one core as long as reading one byte of a value of `bytes` bytes that does not fit into its
   // own caches.

@@ -43,6 +43,16 @@ struct WarpTile {
 
 enum class DeviceKind : std::uint8_t { cpu, gpu };
 
+// The limits of a GPU's blocks of threads, as its programming guide tabulates them by compute capability; zeros: not
+// known.
+struct BlockLimits {
+  int capability_major = 0, capability_minor = 0;
+  std::int64_t shared_memory_per_block = 0, shared_memory_per_multiprocessor = 0;  // bytes
+  int registers_per_multiprocessor = 0;                                            // of 32 bits
+  int threads_per_block = 0;
+  bool multiplies_f64 = false, multiplies_f8 = false, multiplies_int4 = false;  // by matrix units
+};
+
 struct DeviceProfile {
   std::string name;   // "a100-40-sxm"
   std::string title;  // "NVIDIA A100 SXM4 40 GB"
@@ -56,7 +66,8 @@ struct DeviceProfile {
   std::vector<Link> links;
   double overhead_seconds = 0;  // of starting an operator
   int multiprocessors = 0;      // a CPU: cores
-  std::vector<Tile> tiles;      // largest first
+  BlockLimits block_limits;
+  std::vector<Tile> tiles;  // largest first
   std::vector<WarpTile> warp_tiles;
   double misaligned_share = 1;  // of the matrix units' rate, with operands whose rows do not begin at 16 bytes
   double watts = 0;             // 0: not known

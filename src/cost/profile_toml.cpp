@@ -123,6 +123,34 @@ void read_units(const Reader& parent, DeviceProfile& profile) {
   });
 }
 
+void read_block_limits(const Reader& parent, DeviceProfile& profile) {
+  const toml::table* table = parent.table("blocks");
+  if (table == nullptr) return;
+  const Reader blocks(*table, parent.where() + " [blocks]",
+                      {"capability", "shared_memory_kb", "shared_memory_per_multiprocessor_kb",
+                       "registers_per_multiprocessor", "threads", "more_formats"});
+  BlockLimits& limits = profile.block_limits;
+  blocks.each<std::int64_t>("capability", "whole numbers", [&, first = true](const auto& number) mutable {
+    (first ? limits.capability_major : limits.capability_minor) =
+        static_cast<int>(std::clamp<std::int64_t>(number.get(), 0, 1000));
+    first = false;
+  });
+  const auto count = [&](std::string_view key) { return static_cast<int>(std::min(blocks.positive(key), 1e9)); };
+  limits.shared_memory_per_block = std::int64_t{1024} * count("shared_memory_kb");
+  limits.shared_memory_per_multiprocessor = std::int64_t{1024} * count("shared_memory_per_multiprocessor_kb");
+  limits.registers_per_multiprocessor = count("registers_per_multiprocessor");
+  limits.threads_per_block = count("threads");
+  blocks.each<std::string>("more_formats", "texts", [&](const toml::value<std::string>& format) {
+    bool* const has = format.get() == "f64"    ? &limits.multiplies_f64
+                      : format.get() == "f8"   ? &limits.multiplies_f8
+                      : format.get() == "int4" ? &limits.multiplies_int4
+                                               : nullptr;
+    require(has != nullptr, ErrorKind::invalid_argument, "{}: 'more_formats' has '{}', expected f64, f8 or int4",
+            blocks.where(), format.get());
+    *has = true;
+  });
+}
+
 Correction read_correction(const Reader& root) {
   std::vector<Sample> samples;
   root.each<toml::table>("sample", "tables", [&](const toml::table& table) {
@@ -146,7 +174,7 @@ Correction read_correction(const Reader& root) {
 DeviceProfile read_profile(const toml::table& root_table, const std::string& where) {
   const Reader root(root_table, where,
                     {"name", "title", "kind", "sources", "note", "vector", "matrix", "matrix_sparse", "memory", "cache",
-                     "link", "launch", "units", "power", "one_thread", "sample"});
+                     "link", "launch", "units", "blocks", "power", "one_thread", "sample"});
   DeviceProfile profile;
   profile.name = root.text("name");
   profile.title = root.text("title", profile.name.c_str());
@@ -174,6 +202,7 @@ DeviceProfile read_profile(const toml::table& root_table, const std::string& whe
   if (const toml::table* launch = root.table("launch"))
     profile.overhead_seconds = Reader(*launch, where + " [launch]", {"overhead_us"}).number("overhead_us", 0) * 1e-6;
   read_units(root, profile);
+  read_block_limits(root, profile);
   if (const toml::table* power = root.table("power"))
     profile.watts = Reader(*power, where + " [power]", {"watts"}).number("watts", 0);
   if (const toml::table* table = root.table("one_thread")) {
@@ -211,6 +240,19 @@ toml::table units_table(const DeviceProfile& profile) {
   if (!tiles.empty()) units.insert("tiles", std::move(tiles));
   if (!warp_tiles.empty()) units.insert("warp_tiles", std::move(warp_tiles));
   return units;
+}
+
+toml::table block_limits_table(const BlockLimits& limits) {
+  toml::array formats;
+  if (limits.multiplies_f64) formats.push_back("f64");
+  if (limits.multiplies_f8) formats.push_back("f8");
+  if (limits.multiplies_int4) formats.push_back("int4");
+  return toml::table{{"capability", toml::array{limits.capability_major, limits.capability_minor}},
+                     {"shared_memory_kb", limits.shared_memory_per_block / 1024},
+                     {"shared_memory_per_multiprocessor_kb", limits.shared_memory_per_multiprocessor / 1024},
+                     {"registers_per_multiprocessor", limits.registers_per_multiprocessor},
+                     {"threads", limits.threads_per_block},
+                     {"more_formats", std::move(formats)}};
 }
 
 void insert_samples(toml::table& table, const Correction& correction) {
@@ -251,6 +293,7 @@ std::string profile_text(const DeviceProfile& profile) {
   if (!links.empty()) root.insert("link", std::move(links));
   root.insert("launch", toml::table{{"overhead_us", profile.overhead_seconds * 1e6}});
   if (profile.multiprocessors > 0) root.insert("units", units_table(profile));
+  if (profile.block_limits.threads_per_block > 0) root.insert("blocks", block_limits_table(profile.block_limits));
   if (profile.watts > 0) root.insert("power", toml::table{{"watts", profile.watts}});
   if (profile.one_thread) {
     toml::table one{{"vector", rates_table(profile.one_thread->vector_rates)},

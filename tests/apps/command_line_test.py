@@ -347,6 +347,33 @@ class CommandLine(program.WithModel):
         self.fails(7, "of the limit of 1.0 MiB are in use", "run", self.model, "--dim", "batch=50", "--memory-limit",
                    "1")
 
+    def test_limit_of_device_memory(self):
+        self.fails(7, "do not fit in the memory of device 'simulated:t4'", "run", self.model, "--dim", "batch=200",
+                   "--device", "simulated:t4,compute=none", "--device-memory-limit", "1")
+
+    def test_bench_shows_memory_of_the_device(self):
+        device = ("bench", self.model, "--device", "simulated:t4,compute=none", "--runs", "1")
+        self.assertIn("\ndevice  arena ", run(*device).stdout)
+        measured = json.loads(run(*device, "--json").stdout)
+        self.assertGreater(measured["device_weights_bytes"], 61706 * 4 - 4096)
+        on_cpu = json.loads(run("bench", self.model, "--runs", "1", "--json").stdout)
+        self.assertEqual(on_cpu["device_weights_bytes"], 0)
+
+    def test_lists_devices(self):
+        listed = json.loads(run("info", "--devices", "--json", "--device", "simulated:h100").stdout)
+        self.assertIn("simulated:PROFILE", listed["names"])
+        by_name = {device["name"]: device for device in listed["devices"]}
+        self.assertTrue(by_name["cpu"]["computes_in_host_memory"])
+        h100 = by_name["simulated:h100-sxm"]
+        self.assertFalse(h100["computes_in_host_memory"])
+        self.assertEqual([h100["compute_capability"], h100["multiprocessors"], h100["profile"]],
+                         ["9.0", 132, "h100-sxm"])
+        text = run("info", "--devices").stdout
+        self.assertIn("cpu\n  product", text)
+        self.assertNotIn("simulated:h100-sxm\n", text)
+        self.fails(2, "there is no device 'tpu'", "info", "--devices", "--device", "tpu")
+        self.fails(2, "MODEL is required", "info")
+
     def test_a_device_that_only_plans(self):
         self.assertIn("f32[1, 10]  not computed", run("run", self.model, "--device", "null").stdout)
         self.assertNotIn("mean", run("run", self.model, "--device", "null", "--json").stdout)

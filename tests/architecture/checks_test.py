@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Trees and lines that families.py, pointers.py and prose.py must accept or refuse."""
+"""Trees and lines that families.py, pointers.py, prose.py and device_names.py must accept or refuse."""
 import pathlib
 import tempfile
 import unittest
 
+import device_names
 import families
 import pointers
 import prose
@@ -19,6 +20,20 @@ class Tree(unittest.TestCase):
         for name, text in files.items():
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text(text, encoding="utf-8")
+
+
+class DeviceNames(unittest.TestCase):
+    def test_reads_the_table(self):
+        names = device_names.device_names('{{.name = "cpu", .form = "cpu"},\n {.name = "null"}}')
+        self.assertEqual(names[:2], ["cpu", "null"])
+        self.assertIn("cuda", names)
+
+    def test_finds_comparisons(self):
+        for line in ('if (device == "cpu") {', 'if ("cuda" != name) {', 'return device.name() == std::string("cpu");',
+                     'if (name.starts_with("simulated:")) {', 'if (name == "cuda:1") {'):
+            self.assertEqual(device_names.faults_in("\n" + line, ["cpu", "cuda", "simulated"]), [2], line)
+        for line in ('std::string device = "cpu";', '// device == "cpu"', 'if (text == "cpus") {', 'return "cuda";'):
+            self.assertEqual(device_names.faults_in(line, ["cpu", "cuda", "simulated"]), [], line)
 
 
 class Families(Tree):

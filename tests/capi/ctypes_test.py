@@ -24,6 +24,13 @@ for name in ("tessera_error_message", "tessera_error_free", "tessera_model_free"
              "tessera_session_free", "tessera_value_info_name", "tessera_value_info_type", "tessera_value_data",
              "tessera_value_shape", "tessera_value_bytes", "tessera_value_rank"):
     getattr(tessera, name).argtypes = [ctypes.c_void_p]
+for name in ("tessera_devices_count", "tessera_devices_free"):
+    getattr(tessera, name).argtypes = [ctypes.c_void_p]
+tessera.tessera_devices_count.restype = ctypes.c_size_t
+tessera.tessera_device_name.restype = ctypes.c_char_p
+tessera.tessera_device_memory_bytes.restype = ctypes.c_int64
+for name in ("tessera_device_name", "tessera_device_memory_bytes", "tessera_device_multiprocessors"):
+    getattr(tessera, name).argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 tessera.tessera_model_input.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
@@ -92,6 +99,17 @@ def load(content):
 
 
 class CInterface(unittest.TestCase):
+    def test_lists_devices(self):
+        devices = new("tessera_devices_new")
+        count = tessera.tessera_devices_count(devices)
+        names = [tessera.tessera_device_name(devices, i) for i in range(count)]
+        self.assertEqual(names[:3], [b"cpu", b"reference", b"null"])
+        self.assertGreater(tessera.tessera_device_memory_bytes(devices, 0), 1 << 20)
+        self.assertGreater(tessera.tessera_device_multiprocessors(devices, 0), 0)
+        self.assertEqual(tessera.tessera_device_name(devices, count), b"")
+        self.assertEqual(tessera.tessera_device_name(None, 0), b"")
+        tessera.tessera_devices_free(devices)
+
     def test_runs_a_model(self):
         self.assertRegex(tessera.tessera_version().decode(), r"^\d+\.\d+\.\d+$")
         model = new("tessera_model_load", SOFTMAX.encode())

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cost/profile.h"
+
 namespace tessera::cost::machine_test {
 namespace {
 
@@ -37,6 +39,15 @@ TEST(Machine, WeighsMovingAgainstComputing) {
   // Fewer lanes: computing takes longer.
   const Machine narrow(cpu_with(base::Isa::avx2, 1, {{2, 2 << 20, 1}, {3, 16 << 20, 1}}));
   EXPECT_DOUBLE_EQ(narrow.ridge(16 << 20), 2);
+}
+
+TEST(Machine, TakesOneMultiprocessorOfADevice) {
+  const DeviceProfile& h100 = *find_built_in_profile("h100-sxm");
+  const Machine machine(h100);
+  EXPECT_DOUBLE_EQ(machine.operations_per_second * 132, h100.peak(Precision::f32, true));
+  EXPECT_DOUBLE_EQ(machine.bytes_per_second * 132, h100.bandwidth);
+  EXPECT_EQ(machine.shared_cache_bytes, 51200 * 1024);
+  EXPECT_EQ(machine.near_cache_bytes, 33792 * 1024 / 132 / 4);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "gil.h"
+#include "report/inspect/devices.h"
 #include "share/policy.h"
 #include "tessera/device.h"
 #include "tessera/log.h"
@@ -107,6 +108,7 @@ void pass_messages() {
 
 void bind_library(nb::module_& module) {
   module.def("build_info", &build_info);
+  module.def("devices_json", [] { return report::devices_json(devices()); });
   module.def("_refuse_other_threads", &refuse_other_threads);
   module.attr("__version__") = TESSERA_VERSION;
   nb::module_::import_("atexit").attr("register")(module.attr("_refuse_other_threads"));

@@ -20,6 +20,7 @@
 #include "report/inspect/model_info.h"
 #include "report/inspect/optimisation.h"
 #include "report/measure/calibration.h"
+#include "report/measure/device_profile.h"
 #include "runtime/session/assumed_dims.h"
 #include "runtime/session/random_inputs.h"
 #include "tessera/optimise.h"
@@ -33,10 +34,9 @@ namespace {
 
 cost::DeviceProfile profile_of(const std::string& device, int threads, report::ExplainOptions& how) {
   bool scaled = false;
-  if (device != "cpu") return cost::load_profile(device).with_threads(threads, scaled);
-  const report::CpuProfile cpu = report::load_cpu_profile();
-  how.cpu_measured = cpu.measured;
-  return cpu.profile.with_threads(threads, scaled);
+  const report::NamedProfile found = report::load_device_profile(device);
+  if (found.is_measured) how.cpu_measured = *found.is_measured;
+  return found.profile.with_threads(threads, scaled);
 }
 
 report::Explanation explain(const Model& model, const std::string& name, const SessionOptions& session,

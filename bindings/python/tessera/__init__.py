@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from tessera._core import Cancellation, Model, RunOptions, Tensor, ValueInfo
+from tessera._devices import devices
 from tessera._errors import (
     Cancelled,
     Error,
@@ -56,6 +57,7 @@ __all__ = [
     "ValueInfo",
     "__version__",
     "build_info",
+    "devices",
     "from_torch",
     "load",
     "quantize",

@@ -12,11 +12,13 @@ DeviceProperties properties_of_machine() {
   const base::CpuInfo& info = base::cpu_info();
   DeviceProperties properties;
   properties.product = info.model_name;
+  properties.instruction_set = base::isa_name(info);
   properties.memory_bytes = base::usable_memory_bytes();
   properties.multiprocessors = info.usable_cores;
   properties.l2_bytes = info.cache(2).bytes;
   properties.native_products = {
       .f64 = true, .f32 = true, .bf16 = info.avx512_bf16 || info.amx, .int8 = info.avx512_vnni || info.amx};
+  properties.is_calibrated = true;
   return properties;
 }
 

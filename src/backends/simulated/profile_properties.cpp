@@ -32,12 +32,23 @@ DeviceProperties properties_of(const Options& options) {
   properties.copy_engines = 2;  // one in each direction (timeline.h)
   properties.allocation_alignment_bytes = kBlockAlignment;
   properties.vector_alignment_bytes = is_gpu ? 16 : 1;
+  const cost::BlockLimits& limits = profile.block_limits;
+  properties.compute_capability = {limits.capability_major, limits.capability_minor};
+  if (limits.capability_major > 0)
+    properties.instruction_set = fmt::format("sm_{}{}", limits.capability_major, limits.capability_minor);
+  properties.shared_memory_per_block_bytes = limits.shared_memory_per_block;
+  properties.shared_memory_per_multiprocessor_bytes = limits.shared_memory_per_multiprocessor;
+  properties.registers_per_block = properties.registers_per_multiprocessor = limits.registers_per_multiprocessor;
+  properties.max_threads_per_block = limits.threads_per_block;
   const auto has = [&](cost::Precision precision) { return profile.peak(precision, true) > 0; };
-  properties.native_products = {.f32 = has(cost::Precision::f32),
+  properties.native_products = {.f64 = limits.multiplies_f64,
+                                .f32 = has(cost::Precision::f32),
                                 .tf32 = has(cost::Precision::tf32),
                                 .f16 = has(cost::Precision::f16),
                                 .bf16 = has(cost::Precision::bf16),
-                                .int8 = has(cost::Precision::int8)};
+                                .f8 = limits.multiplies_f8,
+                                .int8 = has(cost::Precision::int8),
+                                .int4 = limits.multiplies_int4};
   properties.profile = &profile;
   return properties;
 }

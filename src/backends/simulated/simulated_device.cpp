@@ -4,7 +4,6 @@
 #include <mutex>
 
 #include "backends/device_activity.h"
-#include "backends/device_copies.h"
 #include "backends/device_properties.h"
 #include "backends/simulated/machine.h"
 #include "backends/simulated/profile_properties.h"
@@ -15,24 +14,22 @@
 namespace tessera::backends::simulated {
 
 struct SimulatedDevice::State {
-  State(Options options, const ComputeDevices& devices, const Device& self)
+  State(Options options, const ComputeDevices& devices)
       : machine(std::move(options)),
         memory(machine),
         computes_by(machine.options().compute == Compute::reference ? devices.reference : devices.cpu),
         host(devices.cpu),
-        properties(properties_of(machine.options())),
-        copies(self) {}
+        properties(properties_of(machine.options())) {}
 
   SimulatedMachine machine;
   SimulatedMemory memory;
   const Device& computes_by;  // the host device whose kernels it uses
   const Device& host;
   const DeviceProperties properties;
-  DeviceCopies copies;
 };
 
 SimulatedDevice::SimulatedDevice(Options options, const ComputeDevices& devices)
-    : state_(std::make_unique<State>(std::move(options), devices, *this)) {}
+    : state_(std::make_unique<State>(std::move(options), devices)) {}
 
 SimulatedDevice::~SimulatedDevice() = default;
 
@@ -54,7 +51,7 @@ bool SimulatedDevice::flushes_denormals() const {
 
 KernelPointer SimulatedDevice::make_kernel(const KernelEntry& entry, const ops::NodeView& view,
                                            WeightStore& weights) const {
-  return make_simulated_kernel(state_->machine, state_->copies, state_->computes_by, entry, view, weights);
+  return make_simulated_kernel(state_->machine, state_->computes_by, entry, view, weights);
 }
 
 std::unique_ptr<Stream> SimulatedDevice::make_stream() const {
@@ -96,16 +93,37 @@ DeviceActivity SimulatedDevice::activity() const {
   return state_->machine.activity();
 }
 
-const SimulatedDevice& find_simulated_device(std::string_view name, const ComputeDevices& devices) {
-  static std::mutex mutex;
+namespace {
+
+struct MadeDevices {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<SimulatedDevice>, std::less<>> by_name;
+
   // Never destroyed: streams and blocks may live until the process ends.
-  static auto& made = *new std::map<std::string, std::unique_ptr<SimulatedDevice>, std::less<>>;
+  static MadeDevices& all() {
+    static MadeDevices& made = *new MadeDevices;
+    return made;
+  }
+};
+
+}  // namespace
+
+const SimulatedDevice& find_simulated_device(std::string_view name, const ComputeDevices& devices) {
   Options options = parse_options(name);
   std::string canonical = name_of(options);
-  const std::lock_guard lock(mutex);
-  std::unique_ptr<SimulatedDevice>& device = made[std::move(canonical)];
+  MadeDevices& made = MadeDevices::all();
+  const std::lock_guard lock(made.mutex);
+  std::unique_ptr<SimulatedDevice>& device = made.by_name[std::move(canonical)];
   if (device == nullptr) device = std::make_unique<SimulatedDevice>(std::move(options), devices);
   return *device;
+}
+
+std::vector<const Device*> simulated_devices() {
+  MadeDevices& made = MadeDevices::all();
+  const std::lock_guard lock(made.mutex);
+  std::vector<const Device*> devices;
+  for (const auto& [name, device] : made.by_name) devices.push_back(device.get());
+  return devices;
 }
 
 }  // namespace tessera::backends::simulated

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "backends/backend.h"
 #include "backends/simulated/options.h"
@@ -50,5 +51,7 @@ class SimulatedDevice final : public Device {
 // Returns the device of that name, created at the first call and kept until the process ends. Names that mean the same
 // options denote the same device. Throws as parse_options does.
 const SimulatedDevice& find_simulated_device(std::string_view name, const ComputeDevices& devices);
+// The devices that find_simulated_device() has returned so far, by name.
+std::vector<const Device*> simulated_devices();
 
 }  // namespace tessera::backends::simulated

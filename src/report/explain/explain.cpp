@@ -5,6 +5,8 @@
 #include <map>
 #include <numeric>
 
+#include "backends/cpu/cpu_device.h"
+#include "backends/null/null_device.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/threads/thread_pool.h"
@@ -39,7 +41,7 @@ struct Place {
   friend auto operator<=>(const Place&, const Place&) = default;
 
   SessionOptions session(SessionOptions options) const {
-    options.device = kind == cost::DeviceKind::cpu ? "cpu" : "null";
+    options.device = (kind == cost::DeviceKind::cpu ? backends::cpu_device() : backends::null_device()).name();
     options.precision = rounded ? DType::bf16 : DType::f32;
     return options;
   }

@@ -4,6 +4,7 @@
 
 #include "backends/backend_table.h"
 #include "backends/device_activity.h"
+#include "backends/device_properties.h"
 #include "backends/simulated/kernel_time.h"
 #include "base/threads/clock.h"
 #include "support/device_call.h"
@@ -310,6 +311,23 @@ std::vector<std::int64_t> times_of_two_threads(std::uint64_t seed) {
 TEST(SimulatedDevice, EqualSeedsGiveEqualTimes) {
   const std::vector<std::int64_t> expected = times_of_two_threads(5);
   for (int repetition = 0; repetition < 3; ++repetition) EXPECT_EQ(times_of_two_threads(5), expected);
+}
+
+TEST(SimulatedDevice, PropertiesAreThoseOfTheProfile) {
+  const backends::DeviceProperties& h100 = new_device(",memory=2GiB").properties();
+  EXPECT_EQ(h100.product, "NVIDIA H100 SXM5 80 GB");
+  EXPECT_EQ(h100.instruction_set, "sm_90");
+  EXPECT_EQ(h100.compute_capability, (backends::ComputeCapability{9, 0}));
+  EXPECT_EQ(h100.memory_bytes, std::int64_t{2} << 30);
+  EXPECT_EQ(h100.multiprocessors, 132);
+  EXPECT_EQ(h100.warp_size, 32);
+  EXPECT_EQ(h100.shared_memory_per_block_bytes, 227 * 1024);
+  EXPECT_EQ(h100.l2_bytes, 51200 * 1024);
+  EXPECT_EQ(backends::names_of(h100.native_products), "f64, f32, tf32, f16, bf16, f8, int8");
+  EXPECT_EQ(h100.profile->name, "h100-sxm");
+  const backends::DeviceProperties& t4 = backends::find_device("simulated:t4").properties();
+  EXPECT_LT(t4.compute_capability, h100.compute_capability);
+  EXPECT_EQ(backends::names_of(t4.native_products), "f32, f16, int8, int4");
 }
 
 }  // namespace
