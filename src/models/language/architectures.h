@@ -1,4 +1,4 @@
-// What each architecture adds to the common configuration. One file each.
+// The parts that each architecture adds to the common configuration, a file for each.
 #pragma once
 
 #include <span>

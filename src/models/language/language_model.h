@@ -92,7 +92,7 @@ struct LanguageBuildOptions {
 };
 
 // A step. Inputs, all of i64: ids, positions and sequence [rows], pages [sequences, columns] and wanted [wanted] (see
-// ops/attention/cache_attention.h). Output: logits [wanted, vocabulary] of the wanted rows. The variables
+// ops/attention/paged_cache.h). Output: logits [wanted, vocabulary] of the wanted rows. The variables
 // "key_cache.N" and "value_cache.N" hold the keys and values of layer N, [pages, kv_heads, kCachePageRows, size].
 // Throws Error(invalid_model) for weights that are missing or of another shape than the configuration says.
 ir::Graph build_language_model(const LanguageConfig& config, const WeightSource& weights,

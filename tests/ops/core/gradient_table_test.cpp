@@ -97,7 +97,9 @@ const std::vector<Group>& groups() {
         "ai.onnx.ml::LinearRegressor", "ai.onnx.ml::LinearClassifier", "ai.onnx.ml::SVMRegressor",
         "ai.onnx.ml::SVMClassifier", "ai.onnx.ml::LabelEncoder"}},
       {"Their slope is not defined where training would look for it: of elements that are equal.", {"Unique"}},
-      {"They serve generation with a cache, which is not trained.", {"com.microsoft::DecoderMaskedMultiHeadAttention"}},
+      {"They serve generation with a cache, which is not trained.",
+       {"com.microsoft::DecoderMaskedMultiHeadAttention", "tessera::CacheAttention", "tessera::AppendRows"}},
+      {"Weights in blocks of few bits are not trained.", {"tessera::BlockLinear", "tessera::BlockGather"}},
   };
   return table;
 }
