@@ -139,6 +139,7 @@ const OpDef cache_attention{
     .infer = infer_attention,
     .operations = attention_operations,
     .bytes_read = attention_bytes,
+    .traits = {Trait::keeps_storage},
 };
 
 const OpDef append_rows{
@@ -153,6 +154,7 @@ const OpDef append_rows{
     .outputs = {{"cache", kCached, "C"}, {"scales", {DType::f32}, "", optional}},
     .infer = infer_append,
     .bytes_read = append_bytes,
+    .traits = {Trait::keeps_storage},
 };
 
 }  // namespace tessera::ops

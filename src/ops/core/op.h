@@ -239,6 +239,7 @@ enum class Trait : std::uint8_t {
   keeps_one_operand,  // variadic; with a single operand the result is that operand
   reads_shapes,       // results depend on the shape of the operand, not on its elements
   normalises,         // writes each element of a normalised row once, as the last thing it does
+  keeps_storage,      // reads or writes stored state: its element type is how the state is stored and rounded
 };
 
 class Traits {

@@ -85,7 +85,7 @@ class Widener {
 
   bool can_be_wide(const ir::Node& node) const {
     const ops::OpDef& op = ops::op_of(node);
-    if (stays_rounded(node)) return false;
+    if (stays_rounded(node) || op.has(ops::Trait::keeps_storage)) return false;
     if (!op.deterministic || !ir::subgraphs_of(node).empty() || is_among(node.op, kLeft)) return false;
     if (std::ranges::any_of(node.attributes,
                             [](const auto& attribute) { return is_among(attribute.first, kTypeAttributes); }))

@@ -53,6 +53,16 @@ TEST(WidenHalves, LeavesOthers) {
             (Lines{"%y = Neg (%x)"}));  // a device that computes with halves
 }
 
+// A cache stays as it is stored: it is large, and what reads it counts on its roundings.
+TEST(WidenHalves, LeavesStoredState) {
+  const std::string operands =
+      "input %c : f16[2, 1, 32, 4] input %r : f32[1, 4] input %p : i64[1, 2] input %i : i64[1] ";
+  expect_unchanged(operands + "%y = tessera::AppendRows (%c, %r, %p, %i, %i) output %y }");
+  expect_unchanged(operands +
+                   "%y = tessera::CacheAttention (%r, %r, %r, %c, %c, %p, %i, %i) {heads = 1, kv_heads = 1, scale = "
+                   "1.0, softcap = 0.0, window = 0} output %y }");
+}
+
 // Where a rounding decides, it happens.
 TEST(WidenHalves, WhatJumpsReadsWhatTheModelRounds) {
   const std::string cast =
