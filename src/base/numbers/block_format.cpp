@@ -172,6 +172,158 @@ void decode_mxfp4(const std::uint8_t* block, float* to) {
   for (int e = 0; e < 32; ++e) to[e] = d * static_cast<float>(kDoubledFloat4[split_code(block + 1, e)]);
 }
 
+// --- codes ---
+
+void split_codes(const std::uint8_t* from, std::int8_t* low, std::int8_t* high) {
+  for (int i = 0; i < 16; ++i) {
+    low[i] = static_cast<std::int8_t>(from[i] & 15);
+    high[i] = static_cast<std::int8_t>(from[i] >> 4);
+  }
+}
+
+template <typename Change>
+void change_codes(std::int8_t* codes, int count, Change change) {
+  for (int e = 0; e < count; ++e) codes[e] = static_cast<std::int8_t>(change(codes[e], e));
+}
+
+void set_one_group(CodedBlock& to, float scale, float offset) {
+  to.scales[0] = scale;
+  to.offsets[0] = offset;
+}
+
+void code_q4_0(const std::uint8_t* block, CodedBlock& to) {
+  split_codes(block + 2, to.codes, to.codes + 16);
+  change_codes(to.codes, 32, [](int code, int) { return code - 8; });
+  set_one_group(to, half_at(block), 0);
+}
+
+void code_q4_1(const std::uint8_t* block, CodedBlock& to) {
+  split_codes(block + 4, to.codes, to.codes + 16);
+  set_one_group(to, half_at(block), half_at(block + 2));
+}
+
+void code_q5_0(const std::uint8_t* block, CodedBlock& to) {
+  const auto fifth = load<std::uint32_t>(block + 2);
+  split_codes(block + 6, to.codes, to.codes + 16);
+  change_codes(to.codes, 32, [&](int code, int e) { return code + static_cast<int>(fifth >> e & 1) * 16 - 16; });
+  set_one_group(to, half_at(block), 0);
+}
+
+void code_q5_1(const std::uint8_t* block, CodedBlock& to) {
+  const auto fifth = load<std::uint32_t>(block + 4);
+  split_codes(block + 8, to.codes, to.codes + 16);
+  change_codes(to.codes, 32, [&](int code, int e) { return code + static_cast<int>(fifth >> e & 1) * 16; });
+  set_one_group(to, half_at(block), half_at(block + 2));
+}
+
+void code_q8_0(const std::uint8_t* block, CodedBlock& to) {
+  std::memcpy(to.codes, block + 2, 32);
+  set_one_group(to, half_at(block), 0);
+}
+
+void code_q2_k(const std::uint8_t* block, CodedBlock& to) {
+  const float d = half_at(block + 80), m = half_at(block + 82);
+  for (int group = 0; group < 8; ++group) {
+    const std::uint8_t* codes = block + 16 + 32 * (group / 4);
+    for (int i = 0; i < 32; ++i) to.codes[32 * group + i] = static_cast<std::int8_t>(codes[i] >> (2 * (group % 4)) & 3);
+  }
+  for (int k = 0; k < 16; ++k) {
+    to.scales[k] = d * static_cast<float>(block[k] & 15);
+    to.offsets[k] = -(m * static_cast<float>(block[k] >> 4));
+  }
+}
+
+void code_q3_k(const std::uint8_t* block, CodedBlock& to) {
+  const std::uint8_t *high = block, *scales = block + 96;
+  const float d = half_at(block + 108);
+  for (int group = 0; group < 8; ++group) {
+    const std::uint8_t* codes = block + 32 + 32 * (group / 4);
+    for (int i = 0; i < 32; ++i) {
+      const int third = high[i] >> group & 1;
+      to.codes[32 * group + i] = static_cast<std::int8_t>((codes[i] >> (2 * (group % 4)) & 3) + 4 * third - 4);
+    }
+  }
+  for (int k = 0; k < 16; ++k) {
+    const int low = k < 8 ? scales[k] & 15 : scales[k - 8] >> 4;
+    to.scales[k] = d * static_cast<float>((low | (scales[8 + k % 4] >> (2 * (k / 4)) & 3) << 4) - 32);
+    to.offsets[k] = 0;
+  }
+}
+
+// `fifth` is null where codes have four bits.
+void code_scaled(float d, float m, const std::uint8_t* scales, const std::uint8_t* codes, const std::uint8_t* fifth,
+                 CodedBlock& to) {
+  for (int j = 0; j < 8; ++j) {
+    for (int i = 0; i < 32; ++i) {
+      const int high = fifth == nullptr ? 0 : (fifth[i] >> j & 1) << 4;
+      to.codes[32 * j + i] = static_cast<std::int8_t>((codes[32 * (j / 2) + i] >> (4 * (j % 2)) & 15) | high);
+    }
+    const auto [scale, minimum] = packed_scale(scales, j);
+    to.scales[j] = d * static_cast<float>(scale);
+    to.offsets[j] = -(m * static_cast<float>(minimum));
+  }
+}
+
+void code_q4_k(const std::uint8_t* block, CodedBlock& to) {
+  code_scaled(half_at(block), half_at(block + 2), block + 4, block + 16, nullptr, to);
+}
+
+void code_q5_k(const std::uint8_t* block, CodedBlock& to) {
+  code_scaled(half_at(block), half_at(block + 2), block + 4, block + 48, block + 16, to);
+}
+
+void code_q6_k(const std::uint8_t* block, CodedBlock& to) {
+  const float d = half_at(block + 208);
+  for (int group = 0; group < 8; ++group) {
+    const int half = group / 4, part = group % 4;
+    const std::uint8_t *lows = block + 64 * half + 32 * (part % 2), *highs = block + 128 + 32 * half;
+    for (int i = 0; i < 32; ++i) {
+      const int low = lows[i] >> (4 * (part / 2)) & 15, high = highs[i] >> (2 * part) & 3;
+      to.codes[32 * group + i] = static_cast<std::int8_t>((low | high << 4) - 32);
+    }
+  }
+  for (int k = 0; k < 16; ++k) {
+    to.scales[k] = d * static_cast<float>(static_cast<std::int8_t>(block[192 + k]));
+    to.offsets[k] = 0;
+  }
+}
+
+void code_iq4_nl(const std::uint8_t* block, CodedBlock& to) {
+  split_codes(block + 2, to.codes, to.codes + 16);
+  change_codes(to.codes, 32, [](int code, int) { return kNonLinearValues[code]; });
+  set_one_group(to, half_at(block), 0);
+}
+
+void code_iq4_xs(const std::uint8_t* block, CodedBlock& to) {
+  const float d = half_at(block);
+  const auto highs = load<std::uint16_t>(block + 2);
+  const std::uint8_t* lows = block + 4;
+  for (int j = 0; j < 8; ++j) {
+    split_codes(block + 8 + 16 * j, to.codes + 32 * j, to.codes + 32 * j + 16);
+    const int scale = (lows[j / 2] >> (4 * (j % 2)) & 15) | (highs >> (2 * j) & 3) << 4;
+    to.scales[j] = d * static_cast<float>(scale - 32);
+    to.offsets[j] = 0;
+  }
+  change_codes(to.codes, 256, [](int code, int) { return kNonLinearValues[code]; });
+}
+
+void code_mxfp4(const std::uint8_t* block, CodedBlock& to) {
+  split_codes(block + 1, to.codes, to.codes + 16);
+  change_codes(to.codes, 32, [](int code, int) { return kDoubledFloat4[code]; });
+  set_one_group(to, half_power(block[0]), 0);
+}
+
+// In the order of the enumeration.
+struct Coding {
+  std::int64_t group;
+  void (*decode)(const std::uint8_t* block, CodedBlock& to);
+};
+constexpr Coding kCodings[] = {{0, nullptr},    {0, nullptr},      {0, nullptr},      {32, code_q4_0},
+                               {32, code_q4_1}, {32, code_q5_0},   {32, code_q5_1},   {32, code_q8_0},
+                               {16, code_q2_k}, {16, code_q3_k},   {32, code_q4_k},   {32, code_q5_k},
+                               {16, code_q6_k}, {32, code_iq4_nl}, {32, code_iq4_xs}, {32, code_mxfp4}};
+static_assert(std::size(kCodings) == std::size(kLayouts));
+
 using Decoder = void (*)(const std::uint8_t* block, float* to);
 // In the order of the enumeration.
 constexpr Decoder kDecoders[] = {decode_f32,  decode_f16,    decode_bf16,   decode_q4_0, decode_q4_1, decode_q5_0,
@@ -211,6 +363,14 @@ void dequantize(BlockFormat format, std::span<const std::byte> blocks, std::span
   const auto* from = reinterpret_cast<const std::uint8_t*>(blocks.data());
   const Decoder decode = kDecoders[static_cast<std::size_t>(format)];
   for (std::size_t block = 0; block < count; ++block) decode(from + block * bytes, to.data() + block * elements);
+}
+
+std::int64_t group_of(BlockFormat format) {
+  return kCodings[static_cast<std::size_t>(format)].group;
+}
+
+void decode_block(BlockFormat format, const std::byte* block, CodedBlock& to) {
+  kCodings[static_cast<std::size_t>(format)].decode(reinterpret_cast<const std::uint8_t*>(block), to);
 }
 
 }  // namespace tessera::base

@@ -68,4 +68,18 @@ inline ScaleAndMinimum packed_scale(const std::uint8_t* packed, int index) {
 // as many elements as the blocks.
 void dequantize(BlockFormat format, std::span<const std::byte> blocks, std::span<float> to);
 
+// The elements of one block as small integers: element e is scales[e / group] · codes[e] + offsets[e / group], up to
+// the rounding of dequantize. Codes lie in [−128, 127].
+struct CodedBlock {
+  static constexpr std::int64_t kMostElements = 256, kMostGroups = 16;
+  std::int8_t codes[kMostElements];
+  float scales[kMostGroups];
+  float offsets[kMostGroups];
+};
+// The elements that share a scale: 32, or 16 in formats whose sub-blocks are smaller; 0 for formats without codes
+// (float32, float16, bfloat16).
+std::int64_t group_of(BlockFormat format);
+// Decodes one block of a format with codes.
+void decode_block(BlockFormat format, const std::byte* block, CodedBlock& to);
+
 }  // namespace tessera::base

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/numbers/philox.h"
 #include "support/error_of.h"
 
 namespace tessera::base::block_format_test {
@@ -92,6 +93,26 @@ TEST(BlockFormat, PowersOfTwoReachIntoDenormalNumbers) {
   EXPECT_EQ(decode(BlockFormat::mxfp4, {0, 0x01})[0], std::ldexp(1.0F, -128));
   EXPECT_EQ(decode(BlockFormat::mxfp4, {1, 0x01})[0], std::ldexp(1.0F, -127));
   EXPECT_EQ(decode(BlockFormat::mxfp4, {2, 0x01})[0], std::ldexp(1.0F, -126));
+}
+
+TEST(BlockFormat, CodesAndScalesSayTheSame) {
+  Philox random(46);
+  for (const BlockLayout& layout : block_layouts()) {
+    const std::int64_t group = group_of(layout.format);
+    if (group == 0) continue;
+    for (int draw = 0; draw < 50; ++draw) {
+      std::vector<std::uint8_t> block(static_cast<std::size_t>(layout.bytes));
+      for (std::uint8_t& byte : block) byte = static_cast<std::uint8_t>(random.next_integer(0, 0x7B));
+      std::vector<float> expected(static_cast<std::size_t>(layout.elements));
+      dequantize(layout.format, std::as_bytes(std::span(block)), expected);
+      CodedBlock coded;
+      decode_block(layout.format, std::as_bytes(std::span(block)).data(), coded);
+      for (std::int64_t e = 0; e < layout.elements; ++e)
+        EXPECT_EQ(coded.scales[e / group] * static_cast<float>(coded.codes[e]) + coded.offsets[e / group],
+                  expected[static_cast<std::size_t>(e)])
+            << layout.name << " " << e;
+    }
+  }
 }
 
 TEST(BlockFormat, LengthsMustAgree) {
