@@ -70,6 +70,11 @@ std::span<const KernelEntry> product_kernels() {
       // matmul_typed
       {.op = "MatMul", .name = "cpu_matmul_typed", .reject = reject_matmul_typed, .create = make_matmul_typed},
       {.op = "Gemm", .name = "cpu_gemm_typed", .reject = reject_gemm_typed, .create = make_gemm_typed},
+      // packed_block_linear
+      {.op = "tessera::BlockLinear",
+       .name = "cpu_packed_block_linear",
+       .reject = reject_packed_block_linear,
+       .create = make_packed_block_linear},
       // matmul_s8
       {.op = "MatMulInteger", .name = "cpu_matmul_integer", .reject = reject_matmul_s8, .create = make_matmul_s8},
       {.op = "QLinearMatMul",

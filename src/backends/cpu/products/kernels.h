@@ -45,6 +45,10 @@ std::string reject_gemm_typed(const ops::NodeView& view);
 KernelPointer make_matmul_typed(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_gemm_typed(const ops::NodeView& view, WeightStore& weights);
 
+// packed_block_linear
+std::string reject_packed_block_linear(const ops::NodeView& view);
+KernelPointer make_packed_block_linear(const ops::NodeView& view, WeightStore& weights);
+
 // matmul_s8
 std::string reject_matmul_s8(const ops::NodeView& view);
 std::string reject_qlinear_matmul_s8(const ops::NodeView& view);

@@ -1,0 +1,122 @@
+// Compiled with AVX-512 VNNI: one vector holds four neighbouring codes of each of a panel's 16 rows, and meets the same
+// four codes of an activation row in all lanes.
+#include "backends/cpu/products/block_panels.h"
+
+#if defined(__AVX512VNNI__)
+#include <immintrin.h>
+
+namespace tessera::backends::cpu {
+namespace {
+
+constexpr std::int64_t kAhead = 2048;  // bytes of the panel that are fetched before they are needed
+
+inline __m512i four_codes(const std::int8_t* from) {
+  std::int32_t codes;
+  __builtin_memcpy(&codes, from, 4);
+  return _mm512_set1_epi32(codes);
+}
+
+inline __m512 sixteen(const std::uint8_t* from, bool half) {
+  return half ? _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))) : _mm512_loadu_ps(from);
+}
+
+template <int quads, bool nibbles>
+inline void load_codes(const std::uint8_t* from, __m512i (&codes)[quads]) {
+  if constexpr (nibbles) {
+    const __m512i low = _mm512_set1_epi8(15);
+#pragma GCC unroll 4
+    for (int i = 0; i < quads / 2; ++i) {
+      const __m512i both = _mm512_loadu_si512(from + i * 64);
+      codes[i] = _mm512_and_si512(both, low);
+      codes[i + quads / 2] = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
+    }
+  } else {
+#pragma GCC unroll 8
+    for (int i = 0; i < quads; ++i) codes[i] = _mm512_loadu_si512(from + i * 64);
+  }
+}
+
+template <int quads, bool nibbles, int rows>
+void multiply_rows(const BlockPanelLayout& layout, const std::uint8_t* panel, const RoundedActivations& x,
+                   std::int64_t first, __mmask16 lanes, __m512 bias, float* y, std::int64_t ldy) {
+  const std::int64_t groups = layout.groups, bytes = layout.group_bytes, code_bytes = layout.code_bytes,
+                     scale_bytes = layout.scale_bytes, k = groups * quads * 4;
+  const std::int8_t* codes = x.codes + first * k;
+  const std::int64_t at = first * groups;
+  __m512 total[rows];
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r) total[r] = _mm512_setzero_ps();
+  for (std::int64_t g = 0; g < groups; ++g, panel += bytes, codes += quads * 4) {
+    if constexpr (rows <= 2) {
+#pragma GCC unroll 8
+      for (int i = 0; i < quads; ++i) _mm_prefetch(reinterpret_cast<const char*>(panel + kAhead + i * 64), _MM_HINT_T0);
+    }
+    __m512i weights[quads];
+    load_codes<quads, nibbles>(panel, weights);
+    const __m512 scale = sixteen(panel + code_bytes, layout.half_scales);
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+      __m512i sum = _mm512_set1_epi32(x.starts[at + r * groups + g]);
+      if constexpr (rows <= 2) {  // two chains, so that products need not wait for each other
+        __m512i other = _mm512_setzero_si512();
+#pragma GCC unroll 4
+        for (int i = 0; i < quads; i += 2) {
+          sum = _mm512_dpbusd_epi32(sum, weights[i], four_codes(codes + r * k + i * 4));
+          other = _mm512_dpbusd_epi32(other, weights[i + 1], four_codes(codes + r * k + i * 4 + 4));
+        }
+        sum = _mm512_add_epi32(sum, other);
+      } else {
+#pragma GCC unroll 8
+        for (int i = 0; i < quads; ++i) sum = _mm512_dpbusd_epi32(sum, weights[i], four_codes(codes + r * k + i * 4));
+      }
+      const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x.scales[at + r * groups + g]));
+      total[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), both, total[r]);
+    }
+    if (layout.has_offsets) {
+      const __m512 offset = sixteen(panel + code_bytes + scale_bytes, layout.half_scales);
+#pragma GCC unroll 16
+      for (int r = 0; r < rows; ++r)
+        total[r] = _mm512_fmadd_ps(offset, _mm512_set1_ps(x.sums[at + r * groups + g]), total[r]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r) _mm512_mask_storeu_ps(y + (first + r) * ldy, lanes, _mm512_add_ps(total[r], bias));
+}
+
+template <int quads, bool nibbles>
+void multiply(const BlockPanelLayout& layout, const std::uint8_t* panel, const RoundedActivations& x, std::int64_t rows,
+              __mmask16 lanes, __m512 bias, float* y, std::int64_t ldy) {
+  std::int64_t r = 0;
+  for (; r + 16 <= rows; r += 16) multiply_rows<quads, nibbles, 16>(layout, panel, x, r, lanes, bias, y, ldy);
+  if (r + 8 <= rows) multiply_rows<quads, nibbles, 8>(layout, panel, x, r, lanes, bias, y, ldy), r += 8;
+  if (r + 4 <= rows) multiply_rows<quads, nibbles, 4>(layout, panel, x, r, lanes, bias, y, ldy), r += 4;
+  if (r + 2 <= rows) multiply_rows<quads, nibbles, 2>(layout, panel, x, r, lanes, bias, y, ldy), r += 2;
+  if (r < rows) multiply_rows<quads, nibbles, 1>(layout, panel, x, r, lanes, bias, y, ldy);
+}
+
+}  // namespace
+
+void multiply_block_panel_avx512vnni(const BlockPanelLayout& layout, const std::uint8_t* panel,
+                                     const RoundedActivations& x, std::int64_t rows, std::int64_t columns,
+                                     const float* bias, float* y, std::int64_t ldy) {
+  const auto lanes = static_cast<__mmask16>((1u << columns) - 1);
+  // Adding −0 changes no bit.
+  const __m512 added = bias != nullptr ? _mm512_maskz_loadu_ps(lanes, bias) : _mm512_set1_ps(-0.0f);
+  const bool wide = layout.group == 32;
+  if (wide && layout.nibbles) multiply<8, true>(layout, panel, x, rows, lanes, added, y, ldy);
+  else if (wide) multiply<8, false>(layout, panel, x, rows, lanes, added, y, ldy);
+  else if (layout.nibbles) multiply<4, true>(layout, panel, x, rows, lanes, added, y, ldy);
+  else multiply<4, false>(layout, panel, x, rows, lanes, added, y, ldy);
+}
+
+}  // namespace tessera::backends::cpu
+
+#else
+
+namespace tessera::backends::cpu {
+
+void multiply_block_panel_avx512vnni(const BlockPanelLayout&, const std::uint8_t*, const RoundedActivations&,
+                                     std::int64_t, std::int64_t, const float*, float*, std::int64_t) {}
+
+}  // namespace tessera::backends::cpu
+#endif
