@@ -356,6 +356,18 @@ class Reports(unittest.TestCase):
         self.assertFalse(other)
         self.assertIn("y", other.text)
 
+    def test_lists_devices_and_bounds_their_memory(self):
+        names = [device["name"] for device in tessera.devices()]
+        self.assertEqual(names[:3], ["cpu", "reference", "null"])
+        session = tessera.Session(models.mlp(), device="simulated:t4", device_memory_limit_bytes=16)
+        with self.assertRaisesRegex(tessera.OverBudget, "in the memory of device 'simulated:t4'"):
+            session.run(ones(2, 16))
+        roomy = tessera.Session(models.mlp(), device="simulated:t4")
+        roomy.run(ones(2, 16))
+        self.assertGreater(roomy.memory()["device"]["weights_bytes"], 0)
+        uuid = next(device["uuid"] for device in tessera.devices() if device["name"] == "simulated:t4")
+        self.assertEqual(tessera.Session(models.mlp(), device=uuid).run(ones(2, 16)).shape, (2, 4))
+
     def test_trace_memory_and_plan(self):
         feeds = self.session.made_up_inputs()
         self.assertIn("traceEvents", self.session.trace(feeds))

@@ -210,6 +210,7 @@ void bind_session_options(nb::module_& module) {
           },
           [](SessionOptions& self, const std::string& name) { self.precision = parse_precision(name); })
       .def_rw("memory_limit_bytes", &SessionOptions::memory_limit_bytes)
+      .def_rw("device_memory_limit_bytes", &SessionOptions::device_memory_limit_bytes)
       .def_rw("seed", &SessionOptions::seed, nb::for_setter(nb::arg("value").none()))
       .def_rw("max_growing_bytes", &SessionOptions::max_growing_bytes)
       .def_rw("without_passes", &SessionOptions::without_passes)

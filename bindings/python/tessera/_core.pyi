@@ -90,6 +90,7 @@ class SessionOptions:
     max_plan_bytes: int
     precision: str
     memory_limit_bytes: int
+    device_memory_limit_bytes: int
     seed: int | None
     max_growing_bytes: int
     without_passes: list[str]

@@ -31,6 +31,7 @@ class SessionKeywords(TypedDict, total=False):
     threads: int
     precision: str
     memory_limit_bytes: int
+    device_memory_limit_bytes: int
     without_passes: Sequence[str]
     tune: bool
     tuning_file: str
@@ -76,6 +77,7 @@ def session_options(
     threads: int = 0,
     precision: str = "",
     memory_limit_bytes: int = 0,
+    device_memory_limit_bytes: int = 0,
     without_passes: Sequence[str] = (),
     tune: bool = False,
     tuning_file: str = "",
@@ -92,6 +94,7 @@ def session_options(
     options.threads = threads
     options.precision = precision
     options.memory_limit_bytes = memory_limit_bytes
+    options.device_memory_limit_bytes = device_memory_limit_bytes
     options.without_passes = names_of(without_passes)
     options.tune = tune
     options.tuning_file = tuning_file
@@ -118,7 +121,8 @@ class Session:
 
     `model`: a path, the bytes of an .onnx file, an onnx.ModelProto, or a Model. `threads=0` means all cores that this
     process may use. `precision="bf16"` lets layers multiply in bfloat16; nothing else lowers the precision.
-    `memory_limit_bytes` bounds weights, arenas and results together. `tune` measures kernels at the first run of new
+    `memory_limit_bytes` bounds weights, arenas and results together, and `device_memory_limit_bytes` those in the memory
+    of a device that has its own. `tune` measures kernels at the first run of new
     shapes. A session keeps a plan for each combination of input shapes, at most `max_cached_plans` of them and
     `max_plan_bytes` together; it forgets the one that was used longest ago.
     `inputs`, `outputs` and `overridable` describe what goes in and comes out; the last are inputs with a default, which
@@ -137,6 +141,7 @@ class Session:
         threads: int = 0,
         precision: str = "",
         memory_limit_bytes: int = 0,
+        device_memory_limit_bytes: int = 0,
         without_passes: Sequence[str] = (),
         tune: bool = False,
         tuning_file: str = "",
@@ -151,6 +156,7 @@ class Session:
             "threads": threads,
             "precision": precision,
             "memory_limit_bytes": memory_limit_bytes,
+            "device_memory_limit_bytes": device_memory_limit_bytes,
             "without_passes": without_passes,
             "tune": tune,
             "tuning_file": tuning_file,
