@@ -211,7 +211,7 @@ class CommandLine(program.WithModel):
         self.assertEqual(
             set(figures),
             set("model precision threads shapes load_ms first_ms median_ms min_ms p90_ms p99_ms runs interrupted "
-                "peak_rss_bytes arena_bytes weights_bytes"
+                "peak_rss_bytes arena_bytes weights_bytes device_arena_bytes device_weights_bytes"
                 .split()))
         self.assertEqual(figures["runs"], 3)
         self.assertLessEqual(figures["min_ms"], figures["median_ms"])
@@ -348,8 +348,9 @@ class CommandLine(program.WithModel):
                    "1")
 
     def test_limit_of_device_memory(self):
-        self.fails(7, "do not fit in the memory of device 'simulated:t4'", "run", self.model, "--dim", "batch=200",
-                   "--device", "simulated:t4,compute=none", "--device-memory-limit", "1")
+        device = "simulated:t4,compute=none"
+        self.fails(7, f"do not fit in the memory of device '{device}'", "run", self.model, "--dim", "batch=200",
+                   "--device", device, "--device-memory-limit", "1")
 
     def test_bench_shows_memory_of_the_device(self):
         device = ("bench", self.model, "--device", "simulated:t4,compute=none", "--runs", "1")

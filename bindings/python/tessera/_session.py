@@ -121,10 +121,10 @@ class Session:
 
     `model`: a path, the bytes of an .onnx file, an onnx.ModelProto, or a Model. `threads=0` means all cores that this
     process may use. `precision="bf16"` lets layers multiply in bfloat16; nothing else lowers the precision.
-    `memory_limit_bytes` bounds weights, arenas and results together, and `device_memory_limit_bytes` those in the memory
-    of a device that has its own. `tune` measures kernels at the first run of new
-    shapes. A session keeps a plan for each combination of input shapes, at most `max_cached_plans` of them and
-    `max_plan_bytes` together; it forgets the one that was used longest ago.
+    `memory_limit_bytes` bounds weights, arenas and results together, and `device_memory_limit_bytes` those in the
+    memory of a device that has its own. `tune` measures kernels at the first run of new shapes. A session keeps a plan
+    for each combination of input shapes, at most `max_cached_plans` of them and `max_plan_bytes` together; it forgets
+    the one that was used longest ago.
     `inputs`, `outputs` and `overridable` describe what goes in and comes out; the last are inputs with a default, which
     a run may leave out. pickle keeps the path of a session that was loaded from a file, else the model.
 
