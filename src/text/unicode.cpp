@@ -125,6 +125,13 @@ bool is_mark(char32_t c) {
   return category(c) >= UTF8PROC_CATEGORY_MN && category(c) <= UTF8PROC_CATEGORY_ME;
 }
 
+bool is_printable(char32_t c) {
+  const utf8proc_category_t kind = category(c);
+  const bool is_separator =
+      kind == UTF8PROC_CATEGORY_ZS || kind == UTF8PROC_CATEGORY_ZL || kind == UTF8PROC_CATEGORY_ZP;
+  return c == U' ' || (kind != UTF8PROC_CATEGORY_CN && kind < UTF8PROC_CATEGORY_CC && !is_separator);
+}
+
 bool is_cjk(char32_t c) {
   return std::ranges::any_of(kIdeographs, [c](const auto& block) { return c >= block.first && c <= block.second; });
 }
@@ -151,6 +158,16 @@ std::u32string lower_case(std::u32string_view text) {
     // The only character whose lower case is two characters (SpecialCasing.txt of Unicode, without conditions).
     if (character == U'\u0130') result += U"i\u0307";
     else result.push_back(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))));
+  }
+  return result;
+}
+
+std::u32string upper_case(std::u32string_view text) {
+  std::u32string result;
+  result.reserve(text.size());
+  for (const char32_t character : text) {
+    if (character == U'\u00DF') result += U"SS";
+    else result.push_back(static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(character))));
   }
   return result;
 }

@@ -21,6 +21,7 @@ bool is_number(char32_t character);           // categories N*
 bool is_control(char32_t character);          // categories Cc, Cf and Co, but for tab, newline and carriage return
 bool is_nonspacing_mark(char32_t character);  // category Mn
 bool is_mark(char32_t character);             // categories M*
+bool is_printable(char32_t character);        // Python's: all but categories C* and Z*, and the space
 bool is_cjk(char32_t character);              // the blocks of ideographs that BERT's tokenizer separates
 
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
@@ -28,5 +29,7 @@ enum class NormalForm { nfc, nfd, nfkc, nfkd };
 std::u32string normalise(std::u32string_view text, NormalForm form);
 // Full case mapping of a character to lower case.
 std::u32string lower_case(std::u32string_view text);
+// Upper case of each character, and "SS" for "ß".
+std::u32string upper_case(std::u32string_view text);
 
 }  // namespace tessera::text

@@ -38,6 +38,7 @@ struct Tagged {
 };
 Tagged split_tag(std::span<const std::byte> input);
 
+void chat_template(std::span<const std::byte> input);
 void gguf(std::span<const std::byte> input);
 void image(std::span<const std::byte> input);
 void model_run(std::span<const std::byte> input);

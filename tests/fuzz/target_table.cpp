@@ -23,6 +23,7 @@ constexpr std::array kTargets{
     Target{"tokenizer", tokenizer, {}},
     Target{"gguf", gguf, {}},
     Target{"safetensors", safetensors, {}},
+    Target{"chat_template", chat_template, {}},
 };
 
 }  // namespace

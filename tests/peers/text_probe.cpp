@@ -1,11 +1,13 @@
-// Gives tests in Python access to tokenizers: reads one request a line, as JSON, and answers each by a line of JSON.
-// Usage: text_probe FILE, a tokenizer.json of Hugging Face's or the parts of a GGUF file's tokenizer as JSON.
+// Gives tests in Python access to tokenizers and chat templates: reads one request a line, as JSON, and answers each by
+// a line of JSON. Usage: text_probe FILE, a tokenizer.json of Hugging Face's, the parts of a GGUF file's tokenizer as
+// JSON, or a template whose name ends with .jinja.
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "tessera/error.h"
 #include "tessera/tokenizer.h"
+#include "text/template/chat_template.h"
 
 namespace tessera {
 namespace {
@@ -69,17 +71,40 @@ json answer(const Tokenizer& tokenizer, const json& request) {
   return tokenizer.encode_ids(request.at("encode").get_ref<const std::string&>(), options);
 }
 
+json answer(const text::ChatTemplate& chat_template, const std::string& request) {
+  const auto given = nlohmann::ordered_json::parse(request);
+  text::TemplateOptions options;
+  options.now = given.value("now", std::int64_t{0});
+  const text::RenderedChat chat = chat_template.render(given.at("variables"), options);
+  json ranges = json::array();
+  for (const TextRange& range : chat.user_ranges) ranges.push_back({range.begin, range.end});
+  return {{"text", chat.text}, {"user_ranges", ranges}};
+}
+
+template <typename Answer>
+void answer_all(Answer answer_one) {
+  for (std::string line; std::getline(std::cin, line);) {
+    try {
+      std::cout << answer_one(line) << std::endl;
+    } catch (const Error& error) {
+      std::cout << json{{"error", error.what()}, {"kind", to_string(error.kind())}} << std::endl;
+    }
+  }
+}
+
 int run(const char* path) {
   try {
+    if (std::string_view(path).ends_with(".jinja")) {
+      std::ifstream file(path);
+      const std::string source(std::istreambuf_iterator<char>(file), {});
+      const text::ChatTemplate chat_template(source);
+      std::cout << json::object() << std::endl;
+      answer_all([&](const std::string& line) { return answer(chat_template, line); });
+      return 0;
+    }
     const Tokenizer tokenizer = tokenizer_of(path);
     std::cout << json{{"end_of_generation", tokenizer.end_of_generation()}} << std::endl;
-    for (std::string line; std::getline(std::cin, line);) {
-      try {
-        std::cout << answer(tokenizer, json::parse(line)) << std::endl;
-      } catch (const Error& error) {
-        std::cout << json{{"error", error.what()}} << std::endl;
-      }
-    }
+    answer_all([&](const std::string& line) { return answer(tokenizer, json::parse(line)); });
     return 0;
   } catch (const Error& error) {
     std::cout << json{{"error", error.what()}} << std::endl;
