@@ -28,27 +28,28 @@ struct BlockPanelLayout {
   std::int64_t code_bytes = 0, scale_bytes = 0, group_bytes = 0;
 };
 
-// Rows of activations: element = scale · code.
+// Rows of activations, group by group, so that a tile of rows reads neighbouring memory: element = scale · code.
 struct RoundedActivations {
-  std::int8_t* codes = nullptr;    // [rows, groups · group], in −127 … 127
-  float* scales = nullptr;         // [rows, groups]: those of the block that holds each group
-  std::int32_t* starts = nullptr;  // [rows, groups]: −zero · (sum of the group's codes)
-  float* sums = nullptr;           // [rows, groups]: scale · (sum of the group's codes)
+  std::int64_t rows = 0;
+  std::int8_t* codes = nullptr;    // [groups, rows, group], in −127 … 127
+  float* scales = nullptr;         // [groups, rows]: those of the block that holds each group
+  std::int32_t* starts = nullptr;  // [groups, rows]: −zero · (sum of the group's codes)
+  float* sums = nullptr;           // [groups, rows]: scale · (sum of the group's codes)
 };
 
-// Rounds `rows` rows of x [rows, groups · group] in blocks of `block` elements, as ops::block_linear says. The scale of
-// a block that is not finite is NaN.
-void round_activations_avx2(const BlockPanelLayout& layout, const float* x, std::int64_t rows, std::int64_t block,
-                            const RoundedActivations& to);
+// Rounds rows [begin, end) of x [rows, groups · group] in blocks of `block` elements, as ops::block_linear says. The
+// scale of a block that is not finite is NaN.
+void round_activations_avx2(const BlockPanelLayout& layout, const float* x, std::int64_t begin, std::int64_t end,
+                            std::int64_t block, const RoundedActivations& to);
 
-// y[i · ldy + j] for the first `columns` (1 to 16) columns of one panel and `rows` rows: for each group in ascending
+// y[i · ldy + j] for the first `columns` (1 to 16) columns of one panel and all rows: for each group in ascending
 // order, y = fma(real(sum of products of codes), weight's scale · activation's scale, y), then y = fma(offset, sum, y)
 // if there are offsets, beginning with 0; and last the bias is added, if not null. Integer sums are exact, so that all
 // instruction sets and any number of rows give the same bits.
 void multiply_block_panel_avx2(const BlockPanelLayout& layout, const std::uint8_t* panel, const RoundedActivations& x,
-                               std::int64_t rows, std::int64_t columns, const float* bias, float* y, std::int64_t ldy);
+                               std::int64_t columns, const float* bias, float* y, std::int64_t ldy);
 void multiply_block_panel_avx512vnni(const BlockPanelLayout& layout, const std::uint8_t* panel,
-                                     const RoundedActivations& x, std::int64_t rows, std::int64_t columns,
-                                     const float* bias, float* y, std::int64_t ldy);
+                                     const RoundedActivations& x, std::int64_t columns, const float* bias, float* y,
+                                     std::int64_t ldy);
 
 }  // namespace tessera::backends::cpu

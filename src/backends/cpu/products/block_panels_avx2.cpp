@@ -28,8 +28,8 @@ inline __m256 eight(const std::uint8_t* from, bool half, std::int64_t lane) {
 // The exact sums of products of one group with each row. Products of a pair fit 16 bits: 2 · 128 · 127 for bytes, whose
 // signs move to the activations; and all pairs of a group of nibbles do, 16 · 15 · 127.
 template <int quads, bool nibbles, int rows>
-inline void multiply_group(const std::uint8_t* from, const std::int8_t* codes, std::int64_t k,
-                           const std::int32_t* starts, std::int64_t groups, __m256i (&sum)[rows]) {
+inline void multiply_group(const std::uint8_t* from, const std::int8_t* codes, const std::int32_t* starts,
+                           __m256i (&sum)[rows]) {
   const __m256i ones = _mm256_set1_epi16(1);
   if constexpr (nibbles) {
     const __m256i low = _mm256_set1_epi8(15);
@@ -42,14 +42,14 @@ inline void multiply_group(const std::uint8_t* from, const std::int8_t* codes, s
                     second = _mm256_and_si256(_mm256_srli_epi16(both, 4), low);
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {
-        const std::int8_t* row = codes + r * k + i * 4;
+        const std::int8_t* row = codes + r * quads * 4 + i * 4;
         pairs[r] = _mm256_add_epi16(pairs[r], _mm256_maddubs_epi16(first, four_codes(row)));
         pairs[r] = _mm256_add_epi16(pairs[r], _mm256_maddubs_epi16(second, four_codes(row + quads * 2)));
       }
     }
 #pragma GCC unroll 4
     for (int r = 0; r < rows; ++r)
-      sum[r] = _mm256_add_epi32(_mm256_set1_epi32(starts[r * groups]), _mm256_madd_epi16(pairs[r], ones));
+      sum[r] = _mm256_add_epi32(_mm256_set1_epi32(starts[r]), _mm256_madd_epi16(pairs[r], ones));
   } else {
     const __m256i zero = _mm256_set1_epi8(static_cast<char>(0x80));
 #pragma GCC unroll 4
@@ -59,7 +59,7 @@ inline void multiply_group(const std::uint8_t* from, const std::int8_t* codes, s
       const __m256i centred = _mm256_xor_si256(bytes_at(from + i * 64), zero), magnitude = _mm256_abs_epi8(centred);
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {
-        const __m256i row = _mm256_sign_epi8(four_codes(codes + r * k + i * 4), centred);
+        const __m256i row = _mm256_sign_epi8(four_codes(codes + r * quads * 4 + i * 4), centred);
         sum[r] = _mm256_add_epi32(sum[r], _mm256_madd_epi16(_mm256_maddubs_epi16(magnitude, row), ones));
       }
     }
@@ -70,26 +70,25 @@ template <int quads, bool nibbles, int rows>
 void multiply_rows(const BlockPanelLayout& layout, const std::uint8_t* panel, const RoundedActivations& x,
                    std::int64_t first, std::int64_t lane, float* to) {
   const std::int64_t groups = layout.groups, bytes = layout.group_bytes, code_bytes = layout.code_bytes,
-                     scale_bytes = layout.scale_bytes, k = groups * quads * 4;
-  const std::int8_t* codes = x.codes + first * k;
-  const std::int64_t at = first * groups;
+                     scale_bytes = layout.scale_bytes, step = x.rows * quads * 4;
+  const std::int8_t* codes = x.codes + first * quads * 4;
+  std::int64_t at = first;
   __m256 total[rows];
 #pragma GCC unroll 4
   for (int r = 0; r < rows; ++r) total[r] = _mm256_setzero_ps();
-  for (std::int64_t g = 0; g < groups; ++g, panel += bytes, codes += quads * 4) {
+  for (std::int64_t g = 0; g < groups; ++g, panel += bytes, codes += step, at += x.rows) {
     __m256i sum[rows];
-    multiply_group<quads, nibbles, rows>(panel + lane * 4, codes, k, x.starts + at + g, groups, sum);
+    multiply_group<quads, nibbles, rows>(panel + lane * 4, codes, x.starts + at, sum);
     const __m256 scale = eight(panel + code_bytes, layout.half_scales, lane);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) {
-      const __m256 both = _mm256_mul_ps(scale, _mm256_set1_ps(x.scales[at + r * groups + g]));
+      const __m256 both = _mm256_mul_ps(scale, _mm256_set1_ps(x.scales[at + r]));
       total[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r]), both, total[r]);
     }
     if (layout.has_offsets) {
       const __m256 offset = eight(panel + code_bytes + scale_bytes, layout.half_scales, lane);
 #pragma GCC unroll 4
-      for (int r = 0; r < rows; ++r)
-        total[r] = _mm256_fmadd_ps(offset, _mm256_set1_ps(x.sums[at + r * groups + g]), total[r]);
+      for (int r = 0; r < rows; ++r) total[r] = _mm256_fmadd_ps(offset, _mm256_set1_ps(x.sums[at + r]), total[r]);
     }
   }
 #pragma GCC unroll 4
@@ -109,8 +108,9 @@ void multiply_panel(const BlockPanelLayout& layout, const std::uint8_t* panel, c
 }
 
 template <int quads, bool nibbles>
-void multiply(const BlockPanelLayout& layout, const std::uint8_t* panel, const RoundedActivations& x, std::int64_t rows,
+void multiply(const BlockPanelLayout& layout, const std::uint8_t* panel, const RoundedActivations& x,
               std::int64_t columns, const float* bias, float* y, std::int64_t ldy) {
+  const std::int64_t rows = x.rows;
   std::int64_t r = 0;
   for (; r + 4 <= rows; r += 4) multiply_panel<quads, nibbles, 4>(layout, panel, x, r, columns, bias, y, ldy);
   if (r + 2 <= rows) multiply_panel<quads, nibbles, 2>(layout, panel, x, r, columns, bias, y, ldy), r += 2;
@@ -163,36 +163,36 @@ float largest_of(const float* x, std::int64_t count) {
 
 }  // namespace
 
-void round_activations_avx2(const BlockPanelLayout& layout, const float* x, std::int64_t rows, std::int64_t block,
-                            const RoundedActivations& to) {
+void round_activations_avx2(const BlockPanelLayout& layout, const float* x, std::int64_t begin, std::int64_t end,
+                            std::int64_t block, const RoundedActivations& to) {
   const std::int64_t k = layout.groups * layout.group;
-  for (std::int64_t begin = 0; begin < rows * k; begin += block) {
-    const float scale = largest_of(x + begin, block) / 127.0f;
+  for (std::int64_t at = begin * k; at < end * k; at += block) {
+    const float scale = largest_of(x + at, block) / 127.0f;
     const bool has_codes = scale > 0;  // no zero and no NaN
     const __m256 divisor = _mm256_set1_ps(has_codes ? scale : 1.0f);
-    for (std::int64_t first = begin; first < begin + block; first += layout.group) {
+    for (std::int64_t first = at; first < at + block; first += layout.group) {
+      const std::int64_t place = first % k / layout.group * to.rows + first / k;  // [group, row]
       __m256i sum = _mm256_setzero_si256();
-      for (std::int64_t i = first; i < first + layout.group; i += kLanes) {
-        const __m256i codes = has_codes ? codes_of(_mm256_loadu_ps(x + i), divisor) : _mm256_setzero_si256();
-        store_codes(codes, to.codes + i);
+      for (std::int64_t i = 0; i < layout.group; i += kLanes) {
+        const __m256i codes = has_codes ? codes_of(_mm256_loadu_ps(x + first + i), divisor) : _mm256_setzero_si256();
+        store_codes(codes, to.codes + place * layout.group + i);
         sum = _mm256_add_epi32(sum, codes);
       }
       const std::int32_t total = sum_of(sum);
-      const std::int64_t g = first / layout.group;
-      to.scales[g] = scale;
-      to.starts[g] = -layout.zero * total;
-      to.sums[g] = scale * static_cast<float>(total);
+      to.scales[place] = scale;
+      to.starts[place] = -layout.zero * total;
+      to.sums[place] = scale * static_cast<float>(total);
     }
   }
 }
 
 void multiply_block_panel_avx2(const BlockPanelLayout& layout, const std::uint8_t* panel, const RoundedActivations& x,
-                               std::int64_t rows, std::int64_t columns, const float* bias, float* y, std::int64_t ldy) {
+                               std::int64_t columns, const float* bias, float* y, std::int64_t ldy) {
   const bool wide = layout.group == 32;
-  if (wide && layout.nibbles) multiply<8, true>(layout, panel, x, rows, columns, bias, y, ldy);
-  else if (wide) multiply<8, false>(layout, panel, x, rows, columns, bias, y, ldy);
-  else if (layout.nibbles) multiply<4, true>(layout, panel, x, rows, columns, bias, y, ldy);
-  else multiply<4, false>(layout, panel, x, rows, columns, bias, y, ldy);
+  if (wide && layout.nibbles) multiply<8, true>(layout, panel, x, columns, bias, y, ldy);
+  else if (wide) multiply<8, false>(layout, panel, x, columns, bias, y, ldy);
+  else if (layout.nibbles) multiply<4, true>(layout, panel, x, columns, bias, y, ldy);
+  else multiply<4, false>(layout, panel, x, columns, bias, y, ldy);
 }
 
 }  // namespace tessera::backends::cpu
@@ -201,10 +201,10 @@ void multiply_block_panel_avx2(const BlockPanelLayout& layout, const std::uint8_
 
 namespace tessera::backends::cpu {
 
-void round_activations_avx2(const BlockPanelLayout&, const float*, std::int64_t, std::int64_t,
+void round_activations_avx2(const BlockPanelLayout&, const float*, std::int64_t, std::int64_t, std::int64_t,
                             const RoundedActivations&) {}
 void multiply_block_panel_avx2(const BlockPanelLayout&, const std::uint8_t*, const RoundedActivations&, std::int64_t,
-                               std::int64_t, const float*, float*, std::int64_t) {}
+                               const float*, float*, std::int64_t) {}
 
 }  // namespace tessera::backends::cpu
 #endif

@@ -40,13 +40,14 @@ template <int quads, bool nibbles, int rows>
 void multiply_rows(const BlockPanelLayout& layout, const std::uint8_t* panel, const RoundedActivations& x,
                    std::int64_t first, __mmask16 lanes, __m512 bias, float* y, std::int64_t ldy) {
   const std::int64_t groups = layout.groups, bytes = layout.group_bytes, code_bytes = layout.code_bytes,
-                     scale_bytes = layout.scale_bytes, k = groups * quads * 4;
-  const std::int8_t* codes = x.codes + first * k;
-  const std::int64_t at = first * groups;
+                     scale_bytes = layout.scale_bytes, step = x.rows * quads * 4;
+  constexpr int row_bytes = quads * 4, together = rows < 4 ? 1 : 4;
+  const std::int8_t* codes = x.codes + first * row_bytes;
+  std::int64_t at = first;
   __m512 total[rows];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) total[r] = _mm512_setzero_ps();
-  for (std::int64_t g = 0; g < groups; ++g, panel += bytes, codes += quads * 4) {
+  for (std::int64_t g = 0; g < groups; ++g, panel += bytes, codes += step, at += x.rows) {
     if constexpr (rows <= 2) {
 #pragma GCC unroll 8
       for (int i = 0; i < quads; ++i) _mm_prefetch(reinterpret_cast<const char*>(panel + kAhead + i * 64), _MM_HINT_T0);
@@ -54,29 +55,28 @@ void multiply_rows(const BlockPanelLayout& layout, const std::uint8_t* panel, co
     __m512i weights[quads];
     load_codes<quads, nibbles>(panel, weights);
     const __m512 scale = sixteen(panel + code_bytes, layout.half_scales);
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; ++r) {
-      __m512i sum = _mm512_set1_epi32(x.starts[at + r * groups + g]);
-      if constexpr (rows <= 2) {  // two chains, so that products need not wait for each other
-        __m512i other = _mm512_setzero_si512();
+// Each product of a sum waits for the one before, so those of several rows take turns.
 #pragma GCC unroll 4
-        for (int i = 0; i < quads; i += 2) {
-          sum = _mm512_dpbusd_epi32(sum, weights[i], four_codes(codes + r * k + i * 4));
-          other = _mm512_dpbusd_epi32(other, weights[i + 1], four_codes(codes + r * k + i * 4 + 4));
-        }
-        sum = _mm512_add_epi32(sum, other);
-      } else {
+    for (int begin = 0; begin < rows; begin += together) {
+      __m512i sum[together];
+#pragma GCC unroll 4
+      for (int r = 0; r < together; ++r) sum[r] = _mm512_set1_epi32(x.starts[at + begin + r]);
 #pragma GCC unroll 8
-        for (int i = 0; i < quads; ++i) sum = _mm512_dpbusd_epi32(sum, weights[i], four_codes(codes + r * k + i * 4));
+      for (int i = 0; i < quads; ++i) {
+#pragma GCC unroll 4
+        for (int r = 0; r < together; ++r)
+          sum[r] = _mm512_dpbusd_epi32(sum[r], weights[i], four_codes(codes + (begin + r) * row_bytes + i * 4));
       }
-      const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x.scales[at + r * groups + g]));
-      total[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), both, total[r]);
+#pragma GCC unroll 4
+      for (int r = 0; r < together; ++r) {
+        const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x.scales[at + begin + r]));
+        total[begin + r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r]), both, total[begin + r]);
+      }
     }
     if (layout.has_offsets) {
       const __m512 offset = sixteen(panel + code_bytes + scale_bytes, layout.half_scales);
 #pragma GCC unroll 16
-      for (int r = 0; r < rows; ++r)
-        total[r] = _mm512_fmadd_ps(offset, _mm512_set1_ps(x.sums[at + r * groups + g]), total[r]);
+      for (int r = 0; r < rows; ++r) total[r] = _mm512_fmadd_ps(offset, _mm512_set1_ps(x.sums[at + r]), total[r]);
     }
   }
 #pragma GCC unroll 16
@@ -84,8 +84,9 @@ void multiply_rows(const BlockPanelLayout& layout, const std::uint8_t* panel, co
 }
 
 template <int quads, bool nibbles>
-void multiply(const BlockPanelLayout& layout, const std::uint8_t* panel, const RoundedActivations& x, std::int64_t rows,
-              __mmask16 lanes, __m512 bias, float* y, std::int64_t ldy) {
+void multiply(const BlockPanelLayout& layout, const std::uint8_t* panel, const RoundedActivations& x, __mmask16 lanes,
+              __m512 bias, float* y, std::int64_t ldy) {
+  const std::int64_t rows = x.rows;
   std::int64_t r = 0;
   for (; r + 16 <= rows; r += 16) multiply_rows<quads, nibbles, 16>(layout, panel, x, r, lanes, bias, y, ldy);
   if (r + 8 <= rows) multiply_rows<quads, nibbles, 8>(layout, panel, x, r, lanes, bias, y, ldy), r += 8;
@@ -97,16 +98,16 @@ void multiply(const BlockPanelLayout& layout, const std::uint8_t* panel, const R
 }  // namespace
 
 void multiply_block_panel_avx512vnni(const BlockPanelLayout& layout, const std::uint8_t* panel,
-                                     const RoundedActivations& x, std::int64_t rows, std::int64_t columns,
-                                     const float* bias, float* y, std::int64_t ldy) {
+                                     const RoundedActivations& x, std::int64_t columns, const float* bias, float* y,
+                                     std::int64_t ldy) {
   const auto lanes = static_cast<__mmask16>((1u << columns) - 1);
   // Adding −0 changes no bit.
   const __m512 added = bias != nullptr ? _mm512_maskz_loadu_ps(lanes, bias) : _mm512_set1_ps(-0.0f);
   const bool wide = layout.group == 32;
-  if (wide && layout.nibbles) multiply<8, true>(layout, panel, x, rows, lanes, added, y, ldy);
-  else if (wide) multiply<8, false>(layout, panel, x, rows, lanes, added, y, ldy);
-  else if (layout.nibbles) multiply<4, true>(layout, panel, x, rows, lanes, added, y, ldy);
-  else multiply<4, false>(layout, panel, x, rows, lanes, added, y, ldy);
+  if (wide && layout.nibbles) multiply<8, true>(layout, panel, x, lanes, added, y, ldy);
+  else if (wide) multiply<8, false>(layout, panel, x, lanes, added, y, ldy);
+  else if (layout.nibbles) multiply<4, true>(layout, panel, x, lanes, added, y, ldy);
+  else multiply<4, false>(layout, panel, x, lanes, added, y, ldy);
 }
 
 }  // namespace tessera::backends::cpu
@@ -116,7 +117,7 @@ void multiply_block_panel_avx512vnni(const BlockPanelLayout& layout, const std::
 namespace tessera::backends::cpu {
 
 void multiply_block_panel_avx512vnni(const BlockPanelLayout&, const std::uint8_t*, const RoundedActivations&,
-                                     std::int64_t, std::int64_t, const float*, float*, std::int64_t) {}
+                                     std::int64_t, const float*, float*, std::int64_t) {}
 
 }  // namespace tessera::backends::cpu
 #endif

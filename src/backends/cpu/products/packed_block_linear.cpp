@@ -138,7 +138,7 @@ class PackedBlockLinear final : public Kernel {
     context.parallel_for(panels_, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t p = begin; p < end; ++p) {
         const std::int64_t column = p * kPanelRows;
-        multiply_(layout_, panels + p * panel_bytes(layout_), x, rows_, std::min(kPanelRows, weights_.n - column),
+        multiply_(layout_, panels + p * panel_bytes(layout_), x, std::min(kPanelRows, weights_.n - column),
                   bias != nullptr ? bias + column : nullptr, y + column, weights_.n);
       }
     });
@@ -150,23 +150,20 @@ class PackedBlockLinear final : public Kernel {
   RoundedActivations round(KernelContext& context) const {
     std::byte* const scratch = context.scratch();
     const RoundedActivations all{
-        reinterpret_cast<std::int8_t*>(scratch), reinterpret_cast<float*>(scratch + scales_at_),
+        rows_, reinterpret_cast<std::int8_t*>(scratch), reinterpret_cast<float*>(scratch + scales_at_),
         reinterpret_cast<std::int32_t*>(scratch + starts_at_), reinterpret_cast<float*>(scratch + sums_at_)};
     const float* x = context.input(0).data<float>();
-    const std::int64_t k = weights_.k, groups = layout_.groups;
-    context.parallel_for(rows_, std::max<std::int64_t>(1, 16384 / k), [&](std::int64_t begin, std::int64_t end) {
-      round_activations_avx2(
-          layout_, x + begin * k, end - begin, block_,
-          {all.codes + begin * k, all.scales + begin * groups, all.starts + begin * groups, all.sums + begin * groups});
-    });
+    context.parallel_for(
+        rows_, std::max<std::int64_t>(1, 16384 / weights_.k),
+        [&](std::int64_t begin, std::int64_t end) { round_activations_avx2(layout_, x, begin, end, block_, all); });
     return all;
   }
 
   ops::BlockWeights weights_;
   BlockPanelLayout layout_;
   std::int64_t block_, rows_, panels_;
-  void (*multiply_)(const BlockPanelLayout&, const std::uint8_t*, const RoundedActivations&, std::int64_t, std::int64_t,
-                    const float*, float*, std::int64_t);
+  void (*multiply_)(const BlockPanelLayout&, const std::uint8_t*, const RoundedActivations&, std::int64_t, const float*,
+                    float*, std::int64_t);
   std::shared_ptr<const PackedWeights> packed_;
   std::int64_t scales_at_ = 0, starts_at_ = 0, sums_at_ = 0, scratch_ = 0;
 };
