@@ -22,6 +22,8 @@ std::span<const KernelEntry> attention_kernels() {
        .name = "cpu_attention_gradient",
        .reject = reject_attention_gradient,
        .create = make_attention_gradient},
+      // paged_cache
+      {.op = "tessera::CacheAttention", .name = "cpu_cache_attention", .create = make_cache_attention},
   };
   return table;
 }

@@ -19,4 +19,7 @@ KernelPointer make_attention_bf16(const ops::NodeView& view, WeightStore& weight
 std::string reject_attention_gradient(const ops::NodeView& view);
 KernelPointer make_attention_gradient(const ops::NodeView& view, WeightStore& weights);
 
+// paged_cache
+KernelPointer make_cache_attention(const ops::NodeView& view, WeightStore& weights);
+
 }  // namespace tessera::backends::cpu

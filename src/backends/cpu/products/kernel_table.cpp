@@ -81,6 +81,8 @@ std::span<const KernelEntry> product_kernels() {
        .name = "cpu_qlinear_matmul",
        .reject = reject_qlinear_matmul_s8,
        .create = make_matmul_s8},
+      // block_linear
+      {.op = "tessera::BlockLinear", .name = "cpu_block_linear", .create = make_block_linear},
       // matmul_n_bits
       {.op = "com.microsoft::MatMulNBits",
        .name = "cpu_matmul_n_bits",

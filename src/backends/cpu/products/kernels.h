@@ -54,6 +54,9 @@ std::string reject_matmul_s8(const ops::NodeView& view);
 std::string reject_qlinear_matmul_s8(const ops::NodeView& view);
 KernelPointer make_matmul_s8(const ops::NodeView& view, WeightStore& weights);
 
+// block_linear
+KernelPointer make_block_linear(const ops::NodeView& view, WeightStore& weights);
+
 // matmul_n_bits
 std::string reject_matmul_n_bits(const ops::NodeView& view);
 KernelPointer make_matmul_n_bits(const ops::NodeView& view, WeightStore& weights);
