@@ -8,6 +8,8 @@
 #include "base/numbers/units.h"
 #include "base/text.h"
 #include "common.h"
+#include "generation_bench.h"
+#include "io/model_format.h"
 #include "option_values.h"
 #include "signals.h"
 #include "verbs.h"
@@ -20,6 +22,7 @@ struct BenchOptions {
   report::BenchOptions bench;
   std::string inputs;
   std::vector<std::string> named_inputs;
+  GenerationBenchVerb generation;
   bool json = false;
 };
 
@@ -38,6 +41,9 @@ void print(const report::BenchResult& result) {
 }
 
 void run_bench(BenchOptions& options) {
+  if (io::is_language_model(model_path(options.model.model)))
+    return run_generation_bench(options.generation, model_path(options.model.model), options.model.threads,
+                                options.json);
   const auto start = std::chrono::steady_clock::now();
   const Model model = load_model(options.model);
   const double load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -57,8 +63,11 @@ void run_bench(BenchOptions& options) {
 
 void add_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* verb = app.add_subcommand("bench", "Measure load time, run time and memory of a model");
-  add_model_options(*verb, options->model);
+  CLI::App* verb =
+      app.add_subcommand("bench",
+                         "Measure load time, run time and memory of a model; of a language model, tokens per "
+                         "second");
+  add_model_options(*verb, options->model, "an .onnx, .tsr or .gguf file, or a folder with .safetensors files");
   verb->add_option("--runs", options->bench.runs, "Timed runs, at least")
       ->capture_default_str()
       ->check(whole_number(1, 1000000));
@@ -71,11 +80,13 @@ void add_bench(CLI::App& app) {
   add_input_options(*verb, options->inputs, options->named_inputs, options->model);
   verb->add_flag("--json", options->json, "Print the figures as JSON");
   add_run_options(*verb, options->model);
+  add_generation_bench_options(*verb, options->generation);
   verb->footer(
       "Times are of this process alone; to compare two programs, run them in turn and compare medians.\n\nExamples:\n"
       "  tessera bench resnet50.onnx --dim batch=8 --threads 2\n"
       "  tessera bench model.onnx --runs 100 --json\n"
-      "  taskset -c 0 tessera bench model.onnx --runs 5 --seconds 2");
+      "  taskset -c 0 tessera bench model.onnx --runs 5 --seconds 2\n"
+      "  tessera bench model.gguf --prompt-tokens 512 --answer-tokens 128 --depth 0,2048 --threads 2");
   verb->callback([options] { run_bench(*options); });
 }
 

@@ -1,16 +1,25 @@
 // Generates text with language models, read from GGUF or safetensors files as they are shipped.
 //
+//   LanguageModel model = LanguageModel::load("SmolLM2-135M-Instruct.Q4_1.gguf");
+//   GenerateOptions options;
+//   options.on_text = [](const GeneratedText& piece) { std::cout << piece.text << std::flush; return true; };
+//   model.generate("The capital of France is", options);
+//
 // A token's logits are the same bits whatever runs beside them: other sequences, chunks of the prompt, threads.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tessera/session.h"
+#include "tessera/tokenizer.h"
 
 namespace tessera {
 
@@ -96,6 +105,48 @@ struct GenerationStats {
   std::int64_t prompt_tokens = 0, generated_tokens = 0;
   std::int64_t prompt_ns = 0;    // until the first token of an answer was known
   std::int64_t generate_ns = 0;  // from then on
+};
+
+struct LanguageModelOptions {
+  int threads = 0;            // cores to use at most; 0: all that the process may use
+  bool exact = false;         // activations stay float32 where they would be rounded to 8 bits for weights in blocks
+  std::string cache = "f16";  // how keys and values are kept: "f16", or "int8" with a scale per row and head
+  std::int64_t context = 0;   // the most tokens of a sequence; 0: as many as the model was made for, up to 8192
+  std::int64_t cache_tokens = 0;        // tokens of all sequences that the cache has room for; 0: the context
+  std::int64_t memory_limit_bytes = 0;  // as in SessionOptions
+};
+
+// A language model that is ready to generate. Thread-safe: calls take turns. Copies share the model and its cache.
+class TESSERA_API LanguageModel {
+ public:
+  // A GGUF file (of several, any one), a safetensors file with config.json and tokenizer.json beside it, or a folder
+  // with either. Throws Error: not_found, io, invalid_model, over_budget; unsupported names the architecture, the
+  // tensor type, the scaling of positions or the splitting of text that Tessera does not have.
+  static LanguageModel load(const std::filesystem::path& path, const LanguageModelOptions& options = {});
+
+  // Continues a prompt. Special tokens in it are recognised. Throws Error: invalid_argument for options out of their
+  // ranges and for a prompt that leaves no room in the context; over_budget where the cache has no room.
+  GeneratedAnswer generate(std::string_view prompt, const GenerateOptions& options = {}) const;
+  // Continues several prompts of tokens at once, each as if it were alone; prompt i draws with choice + i.
+  std::vector<GeneratedAnswer> generate_tokens(std::span<const std::vector<std::int64_t>> prompts,
+                                               const GenerateOptions& options = {},
+                                               GenerationStats* stats = nullptr) const;
+
+  // The tokens of a prompt.
+  std::vector<std::int64_t> encode(std::string_view prompt) const;
+  // The logits of the token that follows the prompt.
+  std::vector<float> logits(std::span<const std::int64_t> prompt) const;
+
+  const Tokenizer& tokenizer() const;
+  const std::string& architecture() const;
+  const std::string& chat_template() const;  // its source, or "" when there is none
+  std::int64_t vocabulary_size() const;
+  std::int64_t context() const;  // the most tokens of a sequence
+
+ private:
+  struct Impl;
+  explicit LanguageModel(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace tessera

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""tessera generate, bench and info on a language model: the model that scripts/fetch_models.py smollm2 fetches.
+Standard library only.
+
+    generate_test.py TESSERA
+"""
+import json
+import pathlib
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import program
+from program import INVALID, NOT_FOUND, WRONG_CALL, run
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / ".models" / "smollm2"
+MODEL = FOLDER / "SmolLM2-135M-Instruct.Q4_1.gguf"
+PROMPT = "The capital of France is"
+
+
+class Refusals(unittest.TestCase):
+    def fails(self, code, text, *arguments, **options):
+        done = run(*arguments, **options)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn(text, done.stderr)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+
+    def test_files_that_are_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "m.gguf"
+            self.fails(NOT_FOUND, "has 0 .safetensors files", "generate", folder, "-p", "x")
+            self.fails(NOT_FOUND, "m.gguf' does not exist", "generate", file, "-p", "x")
+            file.write_bytes(b"GGUF\3\0\0\0")
+            self.fails(INVALID, "the header ends early", "generate", file, "-p", "x")
+            file.write_bytes(b"nothing known")
+            self.fails(WRONG_CALL, "is no language model", "generate", file, "-p", "x")
+
+
+@unittest.skipUnless(MODEL.exists(), "scripts/fetch_models.py fetches smollm2")
+class Generate(Refusals):
+    def answer(self, *arguments, **options):
+        done = run("generate", MODEL, *arguments, "--json", **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_greedy(self):
+        answer = self.answer("-p", PROMPT, "--temperature", 0, "-n", 12, "--logprobs", 2)
+        self.assertIn("Paris", answer["text"])
+        self.assertEqual((answer["finish_reason"], answer["prompt_tokens"], len(answer["tokens"])), ("length", 5, 12))
+        for token in answer["tokens"]:
+            self.assertEqual(token["id"], token["top_logprobs"][0]["id"])
+            self.assertGreaterEqual(token["top_logprobs"][0]["logprob"], token["top_logprobs"][1]["logprob"])
+
+    def test_text_is_that_of_json_and_threads_change_nothing(self):
+        options = ("-p", PROMPT, "-n", 16, "--seed", 5)
+        expected = self.answer(*options)
+        for threads in (1, 2, 3):
+            done = run("generate", MODEL, *options, "--threads", threads)
+            self.assertEqual(done.stdout, expected["text"] + ("" if expected["text"].endswith("\n") else "\n"))
+        other = self.answer("-p", PROMPT, "-n", 16, "--seed", 6)
+        self.assertNotEqual(other["text"], expected["text"])
+
+    def test_prompts_from_files_and_pipes(self):
+        expected = self.answer("-p", PROMPT, "--temperature", 0, "-n", 4)["text"]
+        self.assertEqual(self.answer("--temperature", 0, "-n", 4, input=PROMPT)["text"], expected)
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(PROMPT)
+            file.flush()
+            self.assertEqual(self.answer("--file", file.name, "--temperature", 0, "-n", 4)["text"], expected)
+
+    def test_stop_strings(self):
+        whole = self.answer("-p", PROMPT, "--temperature", 0, "-n", 12)["text"]
+        stop = whole[len(whole) // 2:][:3]
+        answer = self.answer("-p", PROMPT, "--temperature", 0, "-n", 12, "--stop", stop)
+        self.assertEqual((answer["text"], answer["finish_reason"]), (whole[:whole.index(stop)], "stop"))
+
+    def test_exact_and_int8_cache(self):
+        for option in (["--exact"], ["--cache", "int8"]):
+            self.assertIn("Paris", self.answer("-p", PROMPT, "--temperature", 0, "-n", 6, *option)["text"])
+
+    def test_context(self):
+        answer = self.answer("-p", PROMPT, "--context", 8, "--ignore-eos")
+        self.assertEqual((answer["finish_reason"], len(answer["tokens"])), ("length", 3))
+        self.fails(WRONG_CALL, "leaves no room for an answer in the context of 5", "generate", MODEL, "-p", PROMPT,
+                   "--context", 5)
+
+    def test_wrong_options(self):
+        self.fails(WRONG_CALL, "--bias expects TOKEN=BIAS", "generate", MODEL, "-p", "x", "--bias", "2")
+        self.fails(WRONG_CALL, "logit_bias names the token 99999", "generate", MODEL, "-p", "x", "--bias", "99999=1")
+        self.fails(WRONG_CALL, "expected one prompt", "generate", MODEL, "-p", "x", "--file", "y")
+        self.fails(WRONG_CALL, "'tessera generate'", "run", MODEL)
+
+    def test_an_interrupted_answer_is_shown(self):
+        with subprocess.Popen([program.path, "generate", MODEL, "-p", PROMPT, "--ignore-eos", "-n", "4000"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+            first = child.stdout.read(5)
+            child.send_signal(signal.SIGINT)
+            rest, errors = child.communicate(timeout=60 * program.PATIENCE)
+        self.assertEqual(child.returncode, 130)
+        self.assertTrue(first and rest.endswith("\n"))
+        self.assertEqual(errors, "tessera: interrupted\n")
+
+    def test_bench(self):
+        done = run("bench", MODEL, "--prompt-tokens", 32, "--answer-tokens", 4, "--depth", "0,32", "--batch", "1,2",
+                   "--repetitions", 1, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        tests = [(each["test"], each["depth"], each["batch"]) for each in json.loads(done.stdout)["tests"]]
+        self.assertEqual(tests, [("pp32", 0, 1), ("tg4", 0, 1), ("tg4", 0, 2), ("pp32", 32, 1), ("tg4", 32, 1),
+                                 ("tg4", 32, 2)])
+
+    def test_info(self):
+        done = run("info", MODEL, "--json")
+        info = json.loads(done.stdout)
+        self.assertEqual((info["architecture"], info["sizes"]["block_count"]), ("llama", 30))
+        self.assertEqual({each["format"]: each["tensors"] for each in info["formats"]},
+                         {"q4_1": 210, "q8_0": 1, "f32": 61})
+
+
+if __name__ == "__main__":
+    program.main()
