@@ -252,7 +252,7 @@ class LanguageReference {
   }
   double activated(double x) const {
     constexpr double kRoot = 0.7978845608028654;  // of 2 / pi
-    return config_.activation == models::GateActivation::silu
+    return config_.activation == models::FeedForwardActivation::silu
                ? x / (1 + std::exp(-x))
                : 0.5 * x * (1 + std::tanh(kRoot * (x + 0.044715 * x * x * x)));
   }

@@ -225,7 +225,7 @@ class Inserter {
   void store_blocks(std::size_t i, const WeightForm& form) {
     const QuantisableLayer& layer = layers_[i];
     const auto given = options_.rounded.blocks.find(i);
-    const BlockWeights rounded =
+    const RoundedBlocks rounded =
         given != options_.rounded.blocks.end()
             ? given->second
             : round_by_block(*graph_.constant(layer.weight), layer.axis, form.bits, form.group);

@@ -129,8 +129,8 @@ float round_group(std::span<const float> values, int bits, std::span<int> to) {
 
 }  // namespace
 
-BlockWeights pack_blocks(const Tensor& integers, const Tensor& scales, int bits, std::int64_t group) {
-  BlockWeights result;
+RoundedBlocks pack_blocks(const Tensor& integers, const Tensor& scales, int bits, std::int64_t group) {
+  RoundedBlocks result;
   result.n = integers.shape()[0];
   result.k = integers.shape()[1];
   const std::int64_t blocks = base::ceil_divide(result.k, group), row_bytes = blocks * (group / 8 * bits);
@@ -148,7 +148,7 @@ BlockWeights pack_blocks(const Tensor& integers, const Tensor& scales, int bits,
   return result;
 }
 
-BlockWeights round_by_block(const Tensor& weights, std::int64_t axis, int bits, std::int64_t group) {
+RoundedBlocks round_by_block(const Tensor& weights, std::int64_t axis, int bits, std::int64_t group) {
   const std::int64_t n = weights.shape()[static_cast<std::size_t>(axis)],
                      k = weights.shape()[static_cast<std::size_t>(1 - axis)], blocks = base::ceil_divide(k, group);
   Tensor integers(DType::i8, {n, k}), scales(DType::f32, {n, blocks});

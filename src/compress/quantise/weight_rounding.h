@@ -38,21 +38,21 @@ AxisSplit split_at(const Shape& shape, std::int64_t axis);
 
 // The operands of com.microsoft::MatMulNBits: [n, blocks, bytes] of numbers around 2^(bits-1), in groups of `group`
 // along k, and the scales [n, blocks]. Each scale is the one with the least squared error among a few.
-struct BlockWeights {
+struct RoundedBlocks {
   Tensor numbers, scales;
   std::int64_t n = 0, k = 0;
 };
 // `axis` is that of the outputs in the two-dimensional weights; `bits` is 4 or 8.
-BlockWeights round_by_block(const Tensor& weights, std::int64_t axis, int bits, std::int64_t group);
+RoundedBlocks round_by_block(const Tensor& weights, std::int64_t axis, int bits, std::int64_t group);
 
 // Packs integers, i8 [n, k], the least of which is -2^(bits-1), with their scales, f32 [n, blocks], as round_by_block
 // does.
-BlockWeights pack_blocks(const Tensor& integers, const Tensor& scales, int bits, std::int64_t group);
+RoundedBlocks pack_blocks(const Tensor& integers, const Tensor& scales, int bits, std::int64_t group);
 
 // By the index of a layer, its weights if they are rounded in another way than to the nearest integers.
 struct RoundedWeights {
   std::map<std::size_t, ChannelWeights> channels;
-  std::map<std::size_t, BlockWeights> blocks;
+  std::map<std::size_t, RoundedBlocks> blocks;
 };
 
 }  // namespace tessera::compress

@@ -212,7 +212,7 @@ class StepBuilder {
                          2, {{"axis", std::int64_t{1}}});
       gate = parts[0], up = parts[1];
     }
-    const ValueId active = config_.activation == GateActivation::silu
+    const ValueId active = config_.activation == FeedForwardActivation::silu
                                ? ops_.add("Swish", {gate})
                                : ops_.add("Gelu", {gate}, {{"approximate", std::string("tanh")}});
     return linear(block + "ffn_down", ops_.add("Mul", {active, up}), config_.hidden, wide);

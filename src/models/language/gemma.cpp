@@ -9,7 +9,7 @@ namespace {
 
 void adapt_common(LanguageConfig& config, const ConfigValues& values, std::int64_t large_layers) {
   config.embedding_scale = std::sqrt(static_cast<double>(config.hidden));
-  config.activation = GateActivation::gelu_tanh;
+  config.activation = FeedForwardActivation::gelu_tanh;
   // The largest model of each generation scales by the hidden size per head, the others by the size of a head; a
   // configuration file says which.
   const bool is_large = static_cast<std::int64_t>(config.layers.size()) == large_layers;

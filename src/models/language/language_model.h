@@ -48,7 +48,7 @@ class WeightSource {
   virtual std::optional<LanguageWeight> find(std::string_view name) const = 0;
 };
 
-enum class GateActivation : std::uint8_t { silu, gelu_tanh };
+enum class FeedForwardActivation : std::uint8_t { silu, gelu_tanh };
 
 // How positions turn queries and keys. Su et al., "RoFormer" (arXiv:2104.09864).
 struct RotaryTable {
@@ -71,7 +71,7 @@ struct LanguageConfig {
   double query_scale = 0;    // of scores
   double embedding_scale = 1;
   double score_softcap = 0, logit_softcap = 0;  // 0: none
-  GateActivation activation = GateActivation::silu;
+  FeedForwardActivation activation = FeedForwardActivation::silu;
   bool turns_neighbours = false;
   std::vector<RotaryTable> rotary;
   std::vector<LanguageLayer> layers;
