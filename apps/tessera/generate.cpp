@@ -38,7 +38,7 @@ std::string prompt_of(const GenerateVerb& verb) {
   if (!verb.prompt.empty()) return verb.prompt;
   if (!verb.file.empty() && verb.file != "-") return text_of_file(verb.file);
   require(verb.file == "-" || isatty(STDIN_FILENO) == 0, ErrorKind::invalid_argument,
-          "there is no prompt: give one by -p TEXT, --file FILE or on standard input; 'tessera chat' asks for them");
+          "there is no prompt: give one by -p TEXT, --file FILE or on standard input");
   return text_of_file(model_path("-"));
 }
 
@@ -114,7 +114,7 @@ void add_generate(CLI::App& app) {
   verb->add_flag("--json", options->json, "Print the answer, its tokens and its times as JSON, when it is whole");
   verb->footer(
       "The answer is the same for a seed, whatever else the machine does and however many threads it runs on.\n"
-      "'tessera chat MODEL' talks to a model by its chat template.\n\nExamples:\n"
+      "\nExamples:\n"
       "  tessera generate model.gguf -p 'The capital of France is' --seed 1\n"
       "  tessera generate model.gguf --file letter.txt --temperature 0 --stats\n"
       "  git diff | tessera generate model.gguf -n 100 --json");

@@ -195,7 +195,7 @@ std::string language_file_text(const LanguageFileInfo& info, bool weights, bool 
                                  : 8.0 * static_cast<double>(format.bytes) / static_cast<double>(format.elements)));
   text += line("tokenizer", info.tokenizer.empty() ? "none in the file" : info.tokenizer);
   text += line("template", info.chat_template.empty()
-                               ? "none: 'tessera chat' needs one by --chat-template"
+                               ? "none in the file"
                                : fmt::format("{} bytes (--metadata prints it)", info.chat_template.size()));
   if (metadata) {
     text += "\nmetadata\n";
