@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "backends/cpu/rows/exponential_rows.h"
+#include "base/numbers/half.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
@@ -248,10 +249,34 @@ bool join_pair(const std::uint16_t* first, const std::uint16_t* second, std::int
   return hn::AllTrue(d, finite);
 }
 
+void from_f16(const std::uint16_t* x, std::int64_t count, float* y) {
+  std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const D d;
+  const hn::Rebind<std::uint16_t, D> d16;
+  const hn::Rebind<hwy::float16_t, D> half;
+  for (; i + kLanes <= count; i += kLanes)
+    hn::StoreU(hn::PromoteTo(d, hn::BitCast(half, hn::LoadU(d16, x + i))), d, y + i);
+#endif
+  for (; i < count; ++i) y[i] = base::to_float(f16_t{x[i]});
+}
+
+void from_s8(const std::int8_t* x, float factor, std::int64_t count, float* y) {
+  const D d;
+  const hn::RebindToSigned<D> whole;
+  const hn::Rebind<std::int8_t, D> bytes;
+  const V scale = hn::Set(d, factor);
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    hn::StoreU(hn::Mul(scale, hn::ConvertTo(d, hn::PromoteTo(whole, hn::LoadU(bytes, x + i)))), d, y + i);
+  for (; i < count; ++i) y[i] = factor * static_cast<float>(x[i]);
+}
+
 }  // namespace
 
 const AttentionRows* rows_of_isa() {
-  static constexpr AttentionRows functions{scores, weigh, add_weighted, go_back, scale, is_finite, join_pair};
+  static constexpr AttentionRows functions{scores,    weigh,     add_weighted, go_back, scale,
+                                           is_finite, join_pair, from_f16,     from_s8};
   return &functions;
 }
 

@@ -53,6 +53,10 @@ struct AttentionRows {
   // `second` is null. Returns whether all numbers are finite.
   bool (*join_pair)(const std::uint16_t* first, const std::uint16_t* second, std::int64_t count, std::int64_t width,
                     std::uint16_t* to);
+  // Converts float16 numbers (bits) to float32.
+  void (*from_f16)(const std::uint16_t* x, std::int64_t count, float* y);
+  // y = scale · x.
+  void (*from_s8)(const std::int8_t* x, float scale, std::int64_t count, float* y);
 };
 
 // Returns the functions of the active instruction set.

@@ -1,6 +1,6 @@
 // CacheAttention: an online softmax over blocks of keys that begin at multiples of kKeyBlock, so that what a row
-// computes depends on its position alone. The keys and values of a block are converted to float32 once for all the
-// query heads that share them.
+// computes depends on its position alone. The keys and values of a block are converted to float32 once for the query
+// heads that share them, and for up to 16 rows of neighbouring positions.
 #include "ops/attention/paged_cache.h"
 
 #include <algorithm>
@@ -98,7 +98,9 @@ class CachedRows {
     for (std::int64_t line = begin; line < end; ++line) {
       const std::span<const float> from(rows + line * size_, static_cast<std::size_t>(size_));
       const std::span<float> rounded(to + line * size_, static_cast<std::size_t>(size_));
-      if (scales_ == nullptr) {
+      if (cache_.dtype() == DType::f32) {
+        std::ranges::copy(from, rounded.begin());
+      } else if (scales_ == nullptr) {
         to_f16(from, halves);
         to_float(std::span<const f16_t>(halves), rounded);
       } else {
@@ -111,6 +113,7 @@ class CachedRows {
   // Copies positions [begin, end) of a head, one row of size() floats each.
   void load(const Places& table, std::int64_t sequence, std::int64_t head, std::int64_t begin, std::int64_t end,
             float* to) const {
+    const AttentionRows& rows = attention_rows();
     for (std::int64_t position = begin; position < end; ++position, to += size_) {
       const std::int64_t row = table.row_at(sequence, position);
       if (row >= 0) {
@@ -119,13 +122,9 @@ class CachedRows {
       }
       const ops::CachePlace place = table.place(sequence, position);
       const std::int64_t line = (place.page * heads_ + head) * cache_.shape()[2] + place.row;
-      const auto size = static_cast<std::size_t>(size_);
-      if (scales_ == nullptr) {
-        to_float(std::span(cache_.data<f16_t>() + line * size_, size), std::span(to, size));
-      } else {
-        const std::int8_t* from = cache_.data<std::int8_t>() + line * size_;
-        for (std::int64_t i = 0; i < size_; ++i) to[i] = scales_[line] * static_cast<float>(from[i]);
-      }
+      if (cache_.dtype() == DType::f32) std::copy_n(cache_.data<float>() + line * size_, size_, to);
+      else if (scales_ == nullptr) rows.from_f16(&cache_.data<f16_t>()[line * size_].bits, size_, to);
+      else rows.from_s8(cache_.data<std::int8_t>() + line * size_, scales_[line], size_, to);
     }
   }
 
@@ -142,55 +141,97 @@ struct Rule {
   const float* sinks;
 };
 
-// Computes the heads that share head `kv_head` of keys for one row.
-class RowAttention {
+// Rows of a step that visit blocks of keys together: neighbouring positions of one sequence, or rows of none.
+struct RowRun {
+  std::int64_t first, count;
+};
+
+// Computes the heads that share head `kv_head` of keys for a run of rows, which load each block of keys and values
+// once. A row's results do not depend on the others of its run.
+class RunAttention {
  public:
-  RowAttention(const Rule& rule, const Places& table, const CachedRows& keys, const CachedRows& values)
+  RunAttention(const Rule& rule, const Places& table, const CachedRows& keys, const CachedRows& values)
       : rule_(rule), table_(table), keys_(keys), values_(values), in_group_(rule.heads / rule.kv_heads) {
-    const auto block = static_cast<std::size_t>(kKeyBlock), group = static_cast<std::size_t>(in_group_);
+    const auto block = static_cast<std::size_t>(kKeyBlock), lines = static_cast<std::size_t>(kRunRows * in_group_);
     key_block_.resize(block * static_cast<std::size_t>(keys.size()));
     value_block_.resize(block * static_cast<std::size_t>(values.size()));
-    query_.resize(group * static_cast<std::size_t>(keys.size()));
-    sums_.resize(group * static_cast<std::size_t>(values.size()));
+    query_.resize(lines * static_cast<std::size_t>(keys.size()));
+    sums_.resize(lines * static_cast<std::size_t>(values.size()));
     scores_.resize(block);
-    states_.resize(group);
+    states_.resize(lines);
   }
 
-  // `query` and `y` are those of the row's first head of the group.
-  void run(std::int64_t row, std::int64_t kv_head, const float* query, float* y) {
-    const std::int64_t sequence = table_.sequence(row), end = table_.position(row) + 1;
+  // `query` and `y` are those of head 0 of row 0 of the step.
+  void run(const RowRun& run, std::int64_t kv_head, const float* query, float* y) {
+    const std::int64_t sequence = table_.sequence(run.first), lines = run.count * in_group_;
     std::fill(sums_.begin(), sums_.end(), 0.0f);
-    if (sequence < 0) return std::copy(sums_.begin(), sums_.end(), y), void();
-    for (std::size_t i = 0; i < query_.size(); ++i) query_[i] = query[i] * rule_.scale;
-    std::fill(states_.begin(), states_.end(), SoftmaxState{-std::numeric_limits<float>::infinity(), 0});
-    std::int64_t begin = rule_.window > 0 ? std::max<std::int64_t>(0, end - rule_.window) : 0;
+    if (sequence >= 0) {
+      std::fill(states_.begin(), states_.end(), SoftmaxState{-std::numeric_limits<float>::infinity(), 0});
+      for (std::int64_t line = 0; line < lines; ++line) {
+        const float* from = query + head_of(run, kv_head, line) * keys_.size();
+        for (std::int64_t i = 0; i < keys_.size(); ++i)
+          query_[static_cast<std::size_t>(line * keys_.size() + i)] = from[i] * rule_.scale;
+      }
+      visit(run, kv_head, sequence);
+    }
+    for (std::int64_t line = 0; line < lines; ++line) {
+      const std::int64_t head = head_of(run, kv_head, line);
+      float* const to = y + head * values_.size();
+      if (sequence < 0) std::fill_n(to, values_.size(), 0.0f);
+      else finish(line, head % rule_.heads, to);
+    }
+  }
+
+  // The most rows of a run: they share a block while it is in the nearest cache.
+  static constexpr std::int64_t kRunRows = 16;
+
+ private:
+  // The head, counted over all rows of the step, of a line of the run: its rows' heads one after the other.
+  std::int64_t head_of(const RowRun& run, std::int64_t kv_head, std::int64_t line) const {
+    return (run.first + line / in_group_) * rule_.heads + kv_head * in_group_ + line % in_group_;
+  }
+  std::int64_t begin_of(std::int64_t row) const {
+    return rule_.window > 0 ? std::max<std::int64_t>(0, table_.position(row) + 1 - rule_.window) : 0;
+  }
+
+  void visit(const RowRun& run, std::int64_t kv_head, std::int64_t sequence) {
+    std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = 0;
+    for (std::int64_t row = run.first; row < run.first + run.count; ++row) {
+      begin = std::min(begin, begin_of(row));
+      end = std::max(end, table_.position(row) + 1);
+    }
     while (begin < end) {
       const std::int64_t next = std::min(end, (begin / kKeyBlock + 1) * kKeyBlock);
       keys_.load(table_, sequence, kv_head, begin, next, key_block_.data());
       values_.load(table_, sequence, kv_head, begin, next, value_block_.data());
-      for (std::int64_t head = 0; head < in_group_; ++head) add_block(head, next - begin);
+      for (std::int64_t i = 0; i < run.count; ++i) {
+        const std::int64_t row = run.first + i, from = std::max(begin, begin_of(row)),
+                           to = std::min(next, table_.position(row) + 1);
+        if (from >= to) continue;
+        for (std::int64_t head = 0; head < in_group_; ++head) add_block(i * in_group_ + head, from - begin, to - from);
+      }
       begin = next;
     }
-    for (std::int64_t head = 0; head < in_group_; ++head) finish(kv_head, head, y + head * values_.size());
   }
 
- private:
-  void add_block(std::int64_t head, std::int64_t count) {
+  // Adds `count` positions of the loaded block, beginning with its position `first`.
+  void add_block(std::int64_t line, std::int64_t first, std::int64_t count) {
     const AttentionRows& rows = attention_rows();
-    float* sums = sums_.data() + head * values_.size();
-    rows.scores(query_.data() + head * keys_.size(), key_block_.data(), keys_.size(), keys_.size(), count,
-                scores_.data());
+    float* sums = sums_.data() + line * values_.size();
+    rows.scores(query_.data() + line * keys_.size(), key_block_.data() + first * keys_.size(), keys_.size(),
+                keys_.size(), count, scores_.data());
     const float factor =
-        rows.weigh(scores_.data(), count, {.softcap = rule_.softcap}, states_[static_cast<std::size_t>(head)]);
+        rows.weigh(scores_.data(), count, {.softcap = rule_.softcap}, states_[static_cast<std::size_t>(line)]);
     rows.scale(sums, factor, values_.size(), sums);
-    rows.add_weighted(scores_.data(), value_block_.data(), values_.size(), values_.size(), count, false, sums);
+    rows.add_weighted(scores_.data(), value_block_.data() + first * values_.size(), values_.size(), values_.size(),
+                      count, false, sums);
   }
 
-  void finish(std::int64_t kv_head, std::int64_t head, float* y) const {
-    const SoftmaxState& state = states_[static_cast<std::size_t>(head)];
+  void finish(std::int64_t line, std::int64_t head, float* y) const {
+    const SoftmaxState& state = states_[static_cast<std::size_t>(line)];
     float sum = state.sum;
-    if (rule_.sinks != nullptr) sum += std::exp(rule_.sinks[kv_head * in_group_ + head] - state.largest);
-    attention_rows().scale(sums_.data() + head * values_.size(), 1 / sum, values_.size(), y);
+    if (rule_.sinks != nullptr) sum += std::exp(rule_.sinks[head] - state.largest);
+    attention_rows().scale(sums_.data() + line * values_.size(), 1 / sum, values_.size(), y);
   }
 
   const Rule& rule_;
@@ -200,6 +241,20 @@ class RowAttention {
   std::vector<float> key_block_, value_block_, query_, sums_, scores_;
   std::vector<SoftmaxState> states_;
 };
+
+// Splits the step's rows where their sequence changes or their position does not follow, so that each position that a
+// run visits is one that a row of it sees, and at the latest after RunAttention::kRunRows.
+std::vector<RowRun> runs_of(const Places& table) {
+  std::vector<RowRun> runs;
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    const std::int64_t sequence = table.sequence(row);
+    const bool follows = row > 0 && sequence == table.sequence(row - 1) &&
+                         (sequence < 0 || table.position(row) == table.position(row - 1) + 1);
+    if (!follows || runs.back().count == RunAttention::kRunRows) runs.push_back({row, 0});
+    ++runs.back().count;
+  }
+  return runs;
+}
 
 class CacheAttention final : public Kernel {
  public:
@@ -225,15 +280,13 @@ class CacheAttention final : public Kernel {
                     context.has_input(ops::kCacheSinks) ? context.input(ops::kCacheSinks).data<float>() : nullptr};
     const float* query = context.input(ops::kCacheQuery).data<float>();
     float* y = context.output(0).mutable_data<float>();
-    const std::int64_t in_group = rule.heads / rule.kv_heads;
-    context.parallel_for(table.rows() * rule.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
-      RowAttention attention(rule, table, keys, values);
-      for (std::int64_t task = begin; task < end; ++task) {
-        const std::int64_t row = task / rule.kv_heads, kv_head = task % rule.kv_heads;
-        const std::int64_t first = row * rule.heads + kv_head * in_group;
-        attention.run(row, kv_head, query + first * keys.size(), y + first * values.size());
-      }
-    });
+    const std::vector<RowRun> runs = runs_of(table);
+    context.parallel_for(
+        static_cast<std::int64_t>(runs.size()) * rule.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
+          RunAttention attention(rule, table, keys, values);
+          for (std::int64_t task = begin; task < end; ++task)
+            attention.run(runs[static_cast<std::size_t>(task / rule.kv_heads)], task % rule.kv_heads, query, y);
+        });
   }
 
  private:

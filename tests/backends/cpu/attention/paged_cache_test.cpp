@@ -46,7 +46,7 @@ OpCall call(const Step& step, DType cache, ir::Attributes more = {}, bool sinks 
 }
 
 TEST(CpuCacheAttention, MatchesReference) {
-  for (const DType cache : {DType::f16, DType::i8}) {
+  for (const DType cache : {DType::f32, DType::f16, DType::i8}) {
     SCOPED_TRACE(name_of(cache));
     for (const Step& step : {Step{0, 1, 0, 0}, Step{0, 5, 0, 3, 2}, Step{70, 71, 140, 142, 1}, Step{60, 75, 0, 1}})
       expect_matches_reference(call(step, cache), Tolerance{2e-5, 2e-5});
@@ -67,6 +67,36 @@ TEST(CpuCacheAttention, ARowHasTheSameBitsBesideAnyOthers) {
   }
   const Tensor y = run_op_tensor_by(alone, kernel);
   EXPECT_EQ(std::memcmp(y.raw(), together.raw(), static_cast<std::size_t>(y.bytes())), 0);
+}
+
+// A step of 40 rows of one sequence, whose runs of rows share blocks, beside each of its rows after the ones before it
+// were written into the cache.
+TEST(CpuCacheAttention, ARowHasTheSameBitsInAChunkAndInAStepOfItsOwn) {
+  for (const std::int64_t window : {0, 20}) {
+    const ir::Attributes more{{"window", window}};
+    OpCall all = call({50, 90, 0, 0}, DType::f16, more);
+    const std::string kernel = chosen_cpu_kernel(all);
+    const Tensor together = run_op_tensor_by(all, kernel);
+    for (const std::size_t cache : {3, 4}) {
+      const OpCall append{"tessera::AppendRows",
+                          {all.inputs[cache], all.inputs[cache - 2], all.inputs[5], all.inputs[6], all.inputs[7]}};
+      all.inputs[cache] = run_op_tensor(append);
+    }
+    for (const std::int64_t row : {0, 13, 14, 15, 16, 39}) {
+      OpCall alone = all;
+      for (const std::size_t i : {0, 1, 2}) {
+        const std::int64_t width = all.inputs[i].tensor().shape()[1];
+        alone.inputs[i] = Tensor::from<float>(
+            {1, width}, all.inputs[i].tensor().values<float>().subspan(static_cast<std::size_t>(row * width),
+                                                                       static_cast<std::size_t>(width)));
+      }
+      alone.inputs[6] = integers({1}, {50 + row});
+      alone.inputs[7] = integers({1}, {0});
+      const Tensor y = run_op_tensor_by(alone, kernel);
+      EXPECT_EQ(std::memcmp(y.raw(), together.data<float>() + row * kHeads * kSize, kHeads * kSize * sizeof(float)), 0)
+          << row << " with a window of " << window;
+    }
+  }
 }
 
 }  // namespace
