@@ -3,6 +3,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -13,8 +14,9 @@
 namespace tessera::text {
 namespace {
 
-constexpr std::uint32_t kMostSteps = 200'000;  // of backtracking, for one match
-constexpr std::chrono::seconds kMostTime{5};   // for all matches in a text
+constexpr std::uint32_t kMostSteps = 200'000;  // of backtracking, for one match in a short text
+constexpr std::size_t kStepsOfByte = 4, kMostStepsOfText = std::size_t{1} << 28;  // for one match in a long text
+constexpr std::chrono::seconds kMostTime{5};                                      // for all matches in a text
 constexpr std::uint32_t kMostHeapKib = 64 << 10;
 
 std::string message_of(int code) {
@@ -66,7 +68,6 @@ struct Pattern::Regex {
             expression, position, message_of(error));
     if (limits == nullptr) throw std::bad_alloc();
     pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // where that is not possible it is interpreted
-    pcre2_set_match_limit(limits.get(), kMostSteps);
     pcre2_set_heap_limit(limits.get(), kMostHeapKib);
   }
 };
@@ -101,7 +102,11 @@ std::vector<Span> Pattern::find(std::u32string_view text) const {
   const std::string bytes = encode_utf8(text);
   const std::unique_ptr<pcre2_match_data, Free> match(
       pcre2_match_data_create_from_pattern(regex_->code.get(), nullptr));
-  if (match == nullptr) throw std::bad_alloc();
+  const std::unique_ptr<pcre2_match_context, Free> limits(pcre2_match_context_copy(regex_->limits.get()));
+  if (match == nullptr || limits == nullptr) throw std::bad_alloc();
+  // A run of white space as long as the text takes a step for each of its characters.
+  const std::size_t steps = std::clamp<std::size_t>(bytes.size() * kStepsOfByte, kMostSteps, kMostStepsOfText);
+  pcre2_set_match_limit(limits.get(), static_cast<std::uint32_t>(steps));
   // Matches are in bytes: `character` counts the characters before `byte`.
   std::size_t byte = 0, character = 0;
   const auto character_at = [&](std::size_t position) {
@@ -111,7 +116,7 @@ std::vector<Span> Pattern::find(std::u32string_view text) const {
   const auto deadline = std::chrono::steady_clock::now() + kMostTime;
   for (PCRE2_SIZE start = 0; start <= bytes.size();) {
     const int status = pcre2_match(regex_->code.get(), reinterpret_cast<PCRE2_SPTR>(bytes.data()), bytes.size(), start,
-                                   PCRE2_NO_UTF_CHECK, match.get(), regex_->limits.get());
+                                   PCRE2_NO_UTF_CHECK, match.get(), limits.get());
     if (status == PCRE2_ERROR_NOMATCH) break;
     require(std::chrono::steady_clock::now() < deadline, ErrorKind::over_budget,
             "a regular expression of the tokenizer takes more than {} seconds for a text of {} bytes",

@@ -192,6 +192,8 @@ TEST(TokenizerParts, ContradictionsAreRefused) {
 TEST(TokenizerParts, LongTextsTakeLinearTime) {
   const std::string text(1'000'000, 'l');
   EXPECT_EQ(Tokenizer::from_parts(byte_level()).encode_ids(text).size(), text.size());
+  const std::string spaces(1'000'000, ' ');  // one match of the rules of splitting
+  EXPECT_EQ(Tokenizer::from_parts(byte_level()).encode_ids(spaces).size(), spaces.size());
   std::string pairs;
   for (int i = 0; i < 250'000; ++i) pairs += "abc ";
   EXPECT_EQ(Tokenizer::from_parts(sentence_piece()).encode_ids(pairs).size(), 250'002u);
