@@ -104,7 +104,8 @@ TEST(BlockLinear, RefusesWhatDoesNotFit) {
                           [&] { infer(attributes(2, 64), {2, 67}, {1, 64}); });
   expect_error_containing(ErrorKind::invalid_model, "expected K = 64",
                           [&] { infer(attributes(2, 64), {2, 68}, {1, 63}); });
-  expect_error_containing(ErrorKind::invalid_model, "whose blocks have 32 elements", [&] { infer(attributes(2, 63), {2, 68}, {1, 63}); });
+  expect_error_containing(ErrorKind::invalid_model, "whose blocks have 32 elements",
+                          [&] { infer(attributes(2, 63), {2, 68}, {1, 63}); });
   ir::Attributes unknown = attributes(2, 64);
   unknown["format"] = std::string("q9_9");
   expect_error_containing(ErrorKind::invalid_model, "format is 'q9_9'", [&] { infer(unknown, {2, 68}, {1, 64}); });
