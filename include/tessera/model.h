@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tessera/export.h"
+#include "tessera/model_key.h"
 #include "tessera/model_limits.h"
 #include "tessera/tensor.h"
 #include "tessera/value_description.h"
@@ -40,16 +41,19 @@ struct ModelMetadata {
 // Immutable; copies share it.
 class TESSERA_API Model {
  public:
-  // Reads an .onnx file, or maps a .tsr file that `tessera optimize` wrote; the first bytes say which it is. Throws
-  // Error: not_found, io, invalid_model, unsupported (listing everything that is not supported at once), over_budget.
-  static Model load(const std::filesystem::path& path, const ModelLimits& limits = {});
+  // Reads an .onnx file, or maps a .tsr file that `tessera optimize` wrote; the first bytes say which it is. `key`
+  // opens a protected .tsr file; without one default_model_key() does. Throws Error: not_found, io, invalid_model,
+  // unsupported (listing everything that is not supported at once), over_budget, invalid_argument (no key, or another
+  // file's).
+  static Model load(const std::filesystem::path& path, const ModelLimits& limits = {},
+                    const std::shared_ptr<const ModelKey>& key = nullptr);
   // Reads a model from memory, as load does from a file. With an owner the model reads weights in place and keeps the
   // owner alive, which keeps the bytes, as long as the model or a session of it lives (a .tsr file is copied unless its
   // bytes begin at a multiple of 64). Without an owner it copies what it needs before this returns. External data of an
   // .onnx file may lie below `external_data_folder`; without a folder they are refused. Throws Error as load does.
   static Model from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner = nullptr,
                           const std::optional<std::filesystem::path>& external_data_folder = std::nullopt,
-                          const ModelLimits& limits = {});
+                          const ModelLimits& limits = {}, const std::shared_ptr<const ModelKey>& key = nullptr);
   // For callers inside Tessera that build graphs.
   explicit Model(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const io::PackageOrigin> package = nullptr);
 
@@ -68,7 +72,8 @@ class TESSERA_API Model {
 
  private:
   static Model read(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner,
-                    const std::optional<std::filesystem::path>& external_data_folder, const ModelLimits& limits);
+                    const std::optional<std::filesystem::path>& external_data_folder, const ModelLimits& limits,
+                    const ModelKey* key);
 
   std::shared_ptr<const ir::Graph> graph_;
   std::shared_ptr<const io::PackageOrigin> package_;

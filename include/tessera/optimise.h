@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,10 @@
 #include "tessera/session.h"
 
 namespace tessera {
+
+namespace io {
+class SectionEncoder;
+}
 
 struct OptimiseOptions {
   SessionOptions session;                // the device to optimise for, passes to leave out, what may be folded
@@ -25,6 +30,9 @@ struct OptimiseOptions {
   // Progress, if not null: receives a description of the work at hand and the fraction of the whole that is done (0 to
   // 1; 1 at the end).
   std::function<void(std::string_view what, double done)> progress = {};
+  // For tessera/protect.h: protects the .tsr file that is written. If null, what is made from a protected model is
+  // protected for the keys of that one.
+  std::shared_ptr<const io::SectionEncoder> encoder = nullptr;
 };
 
 struct OptimiseReport {

@@ -13,7 +13,7 @@ namespace tessera::io {
 namespace {
 
 ReadFile read_package_file(const FileToRead& file) {
-  Package package = read_package(file.bytes, file.owner, file.limits);
+  Package package = read_package(file.bytes, file.owner, file.limits, file.key);
   return {std::move(package.graph), std::make_shared<const PackageOrigin>(std::move(package.origin)), {}};
 }
 

@@ -21,6 +21,7 @@ struct FileToRead {
   std::optional<std::filesystem::path>
       folder;  // where further files of the model may lie; without one they are refused
   ModelLimits limits;
+  const ModelKey* key = nullptr;  // of a protected file; null: default_model_key()
 };
 
 struct ReadFile {

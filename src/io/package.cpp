@@ -63,6 +63,21 @@ std::span<const std::byte> section_bytes(const Container& container, SectionKind
   return container.bytes_of(*section);
 }
 
+Container open_container(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner,
+                         const ModelKey* key) {
+  Container container(bytes, owner);
+  if (!container.is_protected()) return container;
+  const std::shared_ptr<const ModelKey> usual = key == nullptr ? default_model_key() : nullptr;
+  if (key == nullptr) key = usual.get();
+  require(key != nullptr, ErrorKind::invalid_argument,
+          "the model is protected, and no key is given: name it by --key-file, --key-command or --password, or in the "
+          "environment by TESSERA_KEY_FILE or TESSERA_KEY_COMMAND");
+  container.decode_by(key->open(container));
+  return container;
+}
+
+Package read_opened(const Container& container, const ModelLimits& limits);
+
 }  // namespace
 
 StoredPackings::StoredPackings(std::span<const std::byte> packings, std::span<const std::byte> constants,
@@ -116,12 +131,21 @@ StoredGraph stored_graph(const Container& container, const ModelLimits& limits) 
   return {graph, bytes_of(held->decoded), held};
 }
 
-Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const ModelLimits& limits) {
-  const Container container(bytes, owner);
+Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const ModelLimits& limits,
+                     const ModelKey* key) {
+  return read_opened(open_container(bytes, owner, key), limits);
+}
+
+namespace {
+
+Package read_opened(const Container& container, const ModelLimits& limits) {
+  const bool has_pieces = container.find(kPieces) != nullptr;
   for (const Section& section : container.sections()) {
     // Codes are read whole in any case.
     const bool coded = section.codec != Codec::none;
     if (coded || (section.kind != kConstants && section.kind != kPacked)) container.verify(section);
+    // Passes and shape inference read constants without asking. Packed weights are asked for piece by piece.
+    if (container.decoder() != nullptr && (section.kind == kConstants || !has_pieces)) container.verify(section);
     require(!coded || section.kind == kConstants, ErrorKind::unsupported,
             "section '{}' is coded, which only constants may be", section.name);
   }
@@ -132,11 +156,13 @@ Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const voi
       std::make_shared<const StoredPackings>(section_bytes(container, kPackings, "packings"), constants,
                                              section_bytes(container, kPacked, "packed weights"), held);
   package.origin.sections = container.sections();
+  package.origin.decoder = container.decoder();
   package.graph = read_package_graph(graph, constants, held, {.limits = limits});
   // Packages of before have no such section: their weights are read when they are first touched, and not checked.
   if (const Section* pieces = container.find(kPieces)) {
     package.origin.stream = std::make_shared<WeightStream>(
-        read_pieces(container.bytes_of(*pieces), constants, section_bytes(container, kPacked, "packed weights")), held);
+        read_pieces(container.bytes_of(*pieces), constants, section_bytes(container, kPacked, "packed weights")), held,
+        container.decoder());
   }
   // Packages of before have no such section: there the metadata are what the graph's own form could hold.
   if (const Section* metadata = container.find(kMetadata))
@@ -146,15 +172,18 @@ Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const voi
     require(!package.origin.info.ready || input.type.shape().has_value(), ErrorKind::invalid_model,
             "the package is said to be ready, but input '{}' is {}", shown(input.name), ir::to_string(input.type));
   }
+  if (container.decoder() != nullptr) package.graph.metadata[std::string(kProtectedMark)] = "yes";
   return package;
 }
+
+}  // namespace
 
 void verify_package(const std::filesystem::path& path) {
   try {
     const std::shared_ptr<const MappedFile> file = MappedFile::map(InputFile::open(path));
-    const Container container(file->bytes(), file);
+    const Container container = open_container(file->bytes(), file, nullptr);
     for (const Section& section : container.sections()) container.verify(section);
-    read_package(file->bytes(), file);
+    read_opened(container, {});
   } catch (Error& error) {
     error.add_context("file " + path.string());
     throw;

@@ -17,8 +17,10 @@
 #include <vector>
 
 #include "io/package/container.h"
+#include "io/package/section_decoder.h"
 #include "io/package/weight_stream.h"
 #include "ir/graph.h"
+#include "tessera/model_key.h"
 #include "tessera/model_limits.h"
 
 namespace tessera::io {
@@ -59,10 +61,10 @@ struct WrittenPackage {
 // unsupported).
 //
 // With `coded` the constants are coded (package/coded_weights.h): the file is small where weights are mostly zero and
-// have few different values, and loading decodes them into memory.
+// have few different values, and loading decodes them into memory. With an encoder the file is protected.
 WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info,
                              const std::vector<Packing>& packings, bool coded = false,
-                             const std::vector<FirstUse>& first_uses = {});
+                             const std::vector<FirstUse>& first_uses = {}, const SectionEncoder* encoder = nullptr);
 
 // The packed weights of an open package. Immutable.
 class StoredPackings {
@@ -85,12 +87,18 @@ class StoredPackings {
   std::int64_t bytes_ = 0;
 };
 
+// The key of the metadata of graphs from protected packages. Such a graph is only written through an encoder.
+inline constexpr std::string_view kProtectedMark = "protected";
+// Throws Error(invalid_argument) where a graph has that mark: `what` would give it away.
+void refuse_protected(const ir::Graph& graph, std::string_view what);
+
 // The package that a model was loaded from.
 struct PackageOrigin {
   PackageInfo info;
   std::shared_ptr<const StoredPackings> packings;
   std::shared_ptr<WeightStream> stream;  // of the weights; null: the file has no list of pieces
   std::vector<Section> sections;
+  std::shared_ptr<const SectionDecoder> decoder;  // of a protected file; else null
 };
 
 struct Package {
@@ -99,9 +107,10 @@ struct Package {
 };
 
 // Reads a package. Constants and packings view `bytes`, which `owner` keeps alive and which must start at a multiple of
-// 64.
+// 64. A protected file is opened by `key`; null: by default_model_key(). Throws Error(invalid_argument) if there is no
+// key for it.
 Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                     const ModelLimits& limits = {});
+                     const ModelLimits& limits = {}, const ModelKey* key = nullptr);
 
 // The graph of a package in the form that read_package_graph takes: an ONNX model with its large constants outside.
 // Coded constants are decoded; others are the bytes of the container. `owner` keeps the bytes alive. Throws Error:
@@ -113,7 +122,8 @@ struct StoredGraph {
 };
 StoredGraph stored_graph(const Container& container, const ModelLimits& limits = {});
 
-// Opens a package and checks the checksums of all of its sections. Also throws the Errors of InputFile::open.
+// Opens a package and checks the checksums of all of its sections; a protected one is opened by default_model_key() and
+// authenticated whole. Also throws the Errors of InputFile::open.
 void verify_package(const std::filesystem::path& path);
 
 }  // namespace tessera::io

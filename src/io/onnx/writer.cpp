@@ -7,6 +7,7 @@
 #include "io/onnx/aligned_model.h"
 #include "io/onnx/exporter.h"
 #include "io/output_file.h"
+#include "io/package.h"
 
 namespace tessera::io {
 namespace {
@@ -30,6 +31,7 @@ void store_outside(const Tensor& tensor, OutputFile& file, const std::string& lo
 }  // namespace
 
 std::vector<std::byte> write_model_bytes(const ir::Graph& graph, std::optional<std::int64_t> opset) {
+  refuse_protected(graph, "an ONNX model");
   AlignedModel aligned;
   const FileForm form = file_form(graph, opset);
   aligned.encode(Exporter(form, [&](const Tensor& tensor, tessera_onnx::TensorProto& proto) {
@@ -42,6 +44,7 @@ std::vector<std::byte> write_model_bytes(const ir::Graph& graph, std::optional<s
 }
 
 WrittenModel write_model(const ir::Graph& graph, const fs::path& path, const WriteOptions& options) {
+  refuse_protected(graph, "an .onnx file");
   try {
     const FileForm form = file_form(graph, options.opset);
     const std::string location = path.filename().string() + ".data";

@@ -12,14 +12,16 @@
 #include "base/text.h"
 #include "io/output_file.h"
 #include "io/package/byte_stream.h"
+#include "io/package/section_decoder.h"
+#include "io/package/section_kinds.h"
 
 namespace tessera::io {
 namespace {
 
 // The first byte begins neither a text nor an ONNX file; the line breaks reveal a file that was "converted" as text.
 constexpr std::array<std::uint8_t, 8> kMagic{0x89, 'T', 'S', 'R', '\r', '\n', 0x1A, '\n'};
-// Version 1 aligned all sections to 4096 bytes and had no coded ones.
-constexpr std::uint32_t kFormatVersion = 2;
+// Version 1 aligned all sections to 4096 bytes and had no coded ones; version 3 alone has encrypted ones.
+constexpr std::uint32_t kFormatVersion = 3, kPlainVersion = 2;
 constexpr std::size_t kHeaderBytes = 64, kEntryBytes = 96, kNameBytes = 32;
 constexpr std::uint32_t kMostSections = 1024;
 constexpr std::byte kZeros[kSectionAlignment] = {};
@@ -37,10 +39,11 @@ bool is_name(const std::string& name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) { return c > ' ' && c < 0x7F; });
 }
 
-std::vector<std::byte> header(std::uint32_t sections, std::uint64_t file_bytes, std::span<const std::byte> table) {
+std::vector<std::byte> header(std::uint32_t version, std::uint32_t sections, std::uint64_t file_bytes,
+                              std::span<const std::byte> table) {
   ByteWriter out;
   out.raw(std::as_bytes(std::span(kMagic)));
-  out.u32(kFormatVersion);
+  out.u32(version);
   out.u32(sections);
   out.u64(file_bytes);
   out.u64(XXH3_64bits(table.data(), table.size()));
@@ -61,14 +64,70 @@ void write_entry(ByteWriter& out, const Section& section) {
   out.pad_to(begin + kEntryBytes);
 }
 
-std::uint64_t checksum_of(const SectionContent& content) {
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
-  if (state == nullptr) throw std::bad_alloc();
-  XXH3_64bits_reset(state.get());
-  content.for_each_run(
-      [&](std::span<const std::byte> run) { XXH3_64bits_update(state.get(), run.data(), run.size()); });
-  return XXH3_64bits_digest(state.get());
-}
+// XXH3 of bytes that come in parts.
+class Checksum {
+ public:
+  Checksum() : state_(XXH3_createState(), XXH3_freeState) {
+    if (state_ == nullptr) throw std::bad_alloc();
+    XXH3_64bits_reset(state_.get());
+  }
+  void add(std::span<const std::byte> bytes) { XXH3_64bits_update(state_.get(), bytes.data(), bytes.size()); }
+  std::uint64_t value() const { return XXH3_64bits_digest(state_.get()); }
+
+ private:
+  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
+};
+
+// A file that is written from its first section to its last; finish() puts the header and the table in front.
+class ContainerWriter {
+ public:
+  ContainerWriter(const std::filesystem::path& path, std::size_t sections, std::uint32_t version)
+      : file_(path), version_(version) {
+    write_zeros(kHeaderBytes + sections * kEntryBytes);
+  }
+
+  std::uint64_t position() const { return static_cast<std::uint64_t>(file_.position()); }
+  std::uint64_t align(std::uint64_t alignment) {
+    write_zeros(round_up(position(), alignment) - position());
+    return position();
+  }
+  // `produce(sink)` writes the stored bytes.
+  template <typename Produce>
+  void add(Section section, const Produce& produce) {
+    section.offset = position();
+    Checksum checksum;
+    produce([&](std::span<const std::byte> bytes) {
+      checksum.add(bytes);
+      file_.write(bytes);
+    });
+    section.stored_bytes = position() - section.offset;
+    section.checksum = checksum.value();
+    table_.push_back(std::move(section));
+  }
+  const std::vector<Section>& table() const { return table_; }
+
+  std::int64_t finish() {
+    const std::uint64_t end = position();
+    ByteWriter table;
+    for (const Section& section : table_) write_entry(table, section);
+    const std::vector<std::byte> entries = table.take();
+    file_.seek(0);
+    file_.write(header(version_, static_cast<std::uint32_t>(table_.size()), end, entries));
+    file_.write(entries);
+    file_.commit();
+    return static_cast<std::int64_t>(end);
+  }
+
+ private:
+  void write_zeros(std::uint64_t count) {
+    for (; count > 0; count -= std::min<std::uint64_t>(count, sizeof(kZeros)))
+      file_.write(std::span(kZeros).first(static_cast<std::size_t>(std::min<std::uint64_t>(count, sizeof(kZeros)))));
+  }
+
+  OutputFile file_;
+  std::uint32_t version_;
+  std::vector<Section> table_;
+};
 
 }  // namespace
 
@@ -102,6 +161,29 @@ Container::Container(std::span<const std::byte> bytes, std::shared_ptr<const voi
   for (std::uint32_t i = 0; i < count; ++i)
     sections_.push_back(read_section(table.subspan(i * kEntryBytes, kEntryBytes)));
   check_overlaps(kHeaderBytes + table_bytes);
+  check_protection(version);
+}
+
+// All sections are encrypted or none is, so that none can be slipped in.
+void Container::check_protection(std::uint32_t version) const {
+  const auto sealed = std::ranges::count(sections_, Codec::sealed, &Section::codec);
+  const bool has_protection = find(kProtection) != nullptr;
+  require((version == kFormatVersion) == has_protection, ErrorKind::invalid_model,
+          "a file of format version {} {} protected sections", version, has_protection ? "cannot have" : "must have");
+  require(sealed + 1 == static_cast<std::ptrdiff_t>(sections_.size()) || !has_protection, ErrorKind::invalid_model,
+          "{} of the protected file's {} sections are encrypted, expected all but the last", sealed, sections_.size());
+  require(has_protection || sealed == 0, ErrorKind::invalid_model,
+          "{} sections are encrypted, and the section that says how is missing", sealed);
+}
+
+bool Container::is_protected() const {
+  return decoder_ != nullptr || find(kProtection) != nullptr;
+}
+
+void Container::decode_by(std::shared_ptr<const SectionDecoder> decoder) {
+  decoder_ = std::move(decoder);
+  owner_ = decoder_;  // which keeps its memory
+  sections_ = decoder_->sections();
 }
 
 Section Container::read_section(std::span<const std::byte> entry) const {
@@ -123,8 +205,8 @@ Section Container::read_section(std::span<const std::byte> entry) const {
   require(section.offset <= bytes_.size() && section.stored_bytes <= bytes_.size() - section.offset,
           ErrorKind::invalid_model, "section '{}' has {} bytes from byte {} on, but the file ends at {}", section.name,
           section.stored_bytes, section.offset, bytes_.size());
-  require(section.codec == Codec::none || section.codec == Codec::weights, ErrorKind::unsupported,
-          "section '{}' is stored with codec {}, which this Tessera cannot read", section.name,
+  require(section.codec == Codec::none || section.codec == Codec::weights || section.codec == Codec::sealed,
+          ErrorKind::unsupported, "section '{}' is stored with codec {}, which this Tessera cannot read", section.name,
           static_cast<std::uint32_t>(section.codec));
   require(section.codec != Codec::none || section.raw_bytes == section.stored_bytes, ErrorKind::invalid_model,
           "section '{}' is stored as it is, in {} bytes, but says that it has {}", section.name, section.stored_bytes,
@@ -158,11 +240,13 @@ const Section* Container::find(std::uint32_t kind) const {
 }
 
 std::span<const std::byte> Container::bytes_of(const Section& section) const {
+  if (decoder_ != nullptr) return decoder_->memory_of(section);
   return bytes_.subspan(static_cast<std::size_t>(section.offset), static_cast<std::size_t>(section.stored_bytes));
 }
 
 void Container::verify(const Section& section) const {
   const std::span<const std::byte> bytes = bytes_of(section);
+  if (decoder_ != nullptr) return decoder_->need(bytes, true);
   require(XXH3_64bits(bytes.data(), bytes.size()) == section.checksum, ErrorKind::invalid_model,
           "section '{}' is damaged: its checksum differs", section.name);
 }
@@ -183,30 +267,42 @@ void SectionContent::for_each_run(const std::function<void(std::span<const std::
   }
 }
 
-std::int64_t write_container(const std::filesystem::path& path, const std::vector<SectionContent>& sections) {
-  ByteWriter table;
-  std::uint64_t end = kHeaderBytes + sections.size() * kEntryBytes;
+std::int64_t write_container(const std::filesystem::path& path, const std::vector<SectionContent>& sections,
+                             const SectionEncoder* encoder) {
+  const std::unique_ptr<FileEncoding> encoding = encoder != nullptr ? encoder->begin() : nullptr;
+  ContainerWriter file(path, sections.size() + (encoding != nullptr ? 1 : 0),
+                       encoding != nullptr ? kFormatVersion : kPlainVersion);
   for (const SectionContent& content : sections) {
-    const std::uint64_t offset = round_up(end, alignment_of(content));
-    write_entry(table, {content.name(), content.kind(), content.codec(), offset, content.bytes(), content.raw_bytes(),
-                        checksum_of(content)});
-    end = offset + content.bytes();
+    Section section{content.name(), content.kind(), content.codec(), 0, 0, content.raw_bytes(), 0};
+    if (encoding == nullptr) {
+      file.align(alignment_of(content));
+      file.add(section, [&](const ByteSink& write) { content.for_each_run(write); });
+    } else {
+      section.codec = Codec::sealed;
+      section.offset = file.align(kSmallAlignment);
+      section.stored_bytes = section.raw_bytes = encoding->stored_bytes(content.bytes());
+      file.add(section, [&](const ByteSink& write) { encoding->encode(section, content, write); });
+    }
   }
-  const std::vector<std::byte> entries = table.take();
-  OutputFile file(path);
-  std::uint64_t written = 0;
-  const auto write = [&](std::span<const std::byte> bytes) {
-    file.write(bytes);
-    written += bytes.size();
-  };
-  write(header(static_cast<std::uint32_t>(sections.size()), end, entries));
-  write(entries);
-  for (const SectionContent& content : sections) {
-    write(std::span(kZeros).first(static_cast<std::size_t>(round_up(written, alignment_of(content)) - written)));
-    content.for_each_run(write);
+  if (encoding != nullptr) {
+    const std::vector<std::byte> last = encoding->close(file.table(), file.align(kSmallAlignment));
+    file.add({"protection", kProtection, Codec::none, 0, 0, last.size(), 0},
+             [&](const ByteSink& write) { write(last); });
   }
-  file.commit();
-  return static_cast<std::int64_t>(written);
+  return file.finish();
+}
+
+std::int64_t rewrite_container(const std::filesystem::path& path, const Container& file,
+                               std::span<const std::byte> last) {
+  ContainerWriter out(path, file.sections().size(), kFormatVersion);
+  for (const Section& section : file.sections()) {
+    out.align(kSmallAlignment);
+    const std::span<const std::byte> stored = section.kind == kProtection ? last : file.bytes_of(section);
+    Section entry = section;
+    if (section.kind == kProtection) entry.raw_bytes = last.size();
+    out.add(entry, [&](const ByteSink& write) { write(stored); });
+  }
+  return out.finish();
 }
 
 }  // namespace tessera::io

@@ -18,10 +18,11 @@
 
 namespace tessera::io {
 
-// The encoding of a section. Further ones (encryption) get their numbers with the code that reads them.
+// The encoding of a section.
 enum class Codec : std::uint32_t {
   none = 0,
   weights = 1,  // see package/coded_weights.h
+  sealed = 2,   // encrypted: only a SectionDecoder reads it (package/section_decoder.h)
 };
 
 struct Section {
@@ -40,6 +41,9 @@ inline constexpr std::uint64_t kMappedBytes = std::uint64_t{64} << 10;
 // Whether the bytes begin as such a file does.
 bool is_container(std::span<const std::byte> bytes);
 
+class SectionDecoder;
+class SectionEncoder;
+
 // A file in memory.
 class Container {
  public:
@@ -47,9 +51,15 @@ class Container {
   Container(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
 
   const std::vector<Section>& sections() const { return sections_; }
+  // Whether sections are encrypted, so that decode_by() must be called before they are read.
+  bool is_protected() const;
+  // From here on sections() are the decoded ones, and bytes_of() is their memory, of which the decoder's need() says
+  // what can be read. verify() decodes a section whole.
+  void decode_by(std::shared_ptr<const SectionDecoder> decoder);
+  const std::shared_ptr<const SectionDecoder>& decoder() const { return decoder_; }
   // The section of that kind, or null.
   const Section* find(std::uint32_t kind) const;
-  // The bytes as stored.
+  // The bytes as stored, or as decode_by() says.
   std::span<const std::byte> bytes_of(const Section& section) const;
   // Throws Error(invalid_model) unless the section's bytes have its checksum.
   void verify(const Section& section) const;
@@ -58,10 +68,12 @@ class Container {
  private:
   Section read_section(std::span<const std::byte> entry) const;
   void check_overlaps(std::uint64_t table_end) const;
+  void check_protection(std::uint32_t version) const;
 
   std::span<const std::byte> bytes_;
   std::shared_ptr<const void> owner_;
   std::vector<Section> sections_;
+  std::shared_ptr<const SectionDecoder> decoder_;
 };
 
 // A section to be written: pieces one after the other, each at a multiple of its alignment, zeros between them. The
@@ -95,7 +107,14 @@ class SectionContent {
   std::vector<Piece> pieces_;
 };
 
-// Writes to a temporary name and renames. Returns the file's length. Throws Error(io).
-std::int64_t write_container(const std::filesystem::path& path, const std::vector<SectionContent>& sections);
+// Writes to a temporary name and renames. With an encoder all sections are stored in its form. Returns the file's
+// length. Throws Error(io).
+std::int64_t write_container(const std::filesystem::path& path, const std::vector<SectionContent>& sections,
+                             const SectionEncoder* encoder = nullptr);
+
+// Writes the encoded sections of a file as they are stored, with another last section (see FileEncoding::close).
+// Returns the file's length. Throws Error(io).
+std::int64_t rewrite_container(const std::filesystem::path& path, const Container& file,
+                               std::span<const std::byte> last);
 
 }  // namespace tessera::io

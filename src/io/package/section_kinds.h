@@ -12,7 +12,8 @@ enum SectionKind : std::uint32_t {
   kConstants = 4,
   kPacked = 5,
   kMetadata = 6,
-  kPieces = 7
+  kPieces = 7,
+  kProtection = 8,  // how the encrypted sections of the file are decoded
 };
 
 constexpr std::uint64_t kDataAlignment = 64;

@@ -14,6 +14,7 @@ namespace tessera::io {
 namespace {
 
 constexpr std::size_t kBlock = std::size_t{1} << 20;  // read, then summed while it is in a cache
+constexpr std::size_t kDecodedBlock = std::size_t{4} << 20;
 constexpr std::size_t kFirstGroups = std::size_t{2} << 20;
 constexpr std::uintptr_t kPage = 4096;
 // The least number of bytes for a meaningful rate.
@@ -35,9 +36,11 @@ bool populate(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-WeightStream::WeightStream(std::vector<StreamedPiece> pieces, std::shared_ptr<const void> owner)
+WeightStream::WeightStream(std::vector<StreamedPiece> pieces, std::shared_ptr<const void> owner,
+                           std::shared_ptr<const SectionDecoder> decoder)
     : pieces_(std::move(pieces)),
       owner_(std::move(owner)),
+      decoder_(std::move(decoder)),
       by_address_(pieces_.size()),
       places_(pieces_.size(), SIZE_MAX),
       states_(std::make_unique<std::atomic<State>[]>(pieces_.size())) {
@@ -111,7 +114,7 @@ void WeightStream::read_groups() {
     next_ = last;
     lock.unlock();
     std::vector<State> states;
-    for (std::size_t i = first; i < last && !stops_; ++i) states.push_back(read(pieces_[queue_[i]]));
+    for (std::size_t i = first; i < last && !stops_; ++i) states.push_back(read(pieces_[queue_[i]], true));
     lock.lock();
     for (std::size_t i = 0; i < states.size(); ++i) {
       states_[queue_[first + i]].store(states[i], std::memory_order_release);
@@ -128,7 +131,21 @@ void WeightStream::read_groups() {
   arrived_.notify_all();
 }
 
-WeightStream::State WeightStream::read(const StreamedPiece& piece) {
+WeightStream::State WeightStream::decode(const StreamedPiece& piece, bool in_parallel) {
+  try {
+    for (std::size_t begin = 0; begin < piece.bytes.size() && !stops_; begin += kDecodedBlock) {
+      const std::size_t size = std::min(kDecodedBlock, piece.bytes.size() - begin);
+      throttle_.take(static_cast<std::int64_t>(size));
+      decoder_->need(piece.bytes.subspan(begin, size), in_parallel);
+    }
+  } catch (const Error& error) {
+    return error.kind() == ErrorKind::io ? State::unreadable : State::damaged;
+  }
+  return State::sound;
+}
+
+WeightStream::State WeightStream::read(const StreamedPiece& piece, bool in_parallel) {
+  if (decoder_ != nullptr) return decode(piece, in_parallel);
   if (piece.use == PieceUse::parts) advise(piece.bytes, MADV_NORMAL);
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> sum(XXH3_createState(), XXH3_freeState);
   if (sum == nullptr) return State::unreadable;
@@ -156,6 +173,11 @@ void WeightStream::fail(std::size_t piece) const {
     throw Error(ErrorKind::io, fmt::format("{} bytes of the package's weights cannot be read: the file has become "
                                            "shorter or its disk fails",
                                            which.bytes.size()));
+  if (decoder_ != nullptr)
+    throw Error(
+        ErrorKind::invalid_model,
+        fmt::format("{} {}: they do not authenticate under the file's key; get the file again from its publisher",
+                    which.bytes.size(), kDamagedWeights));
   throw Error(ErrorKind::invalid_model,
               fmt::format("{} {}: their checksum differs; write the package again from its .onnx", which.bytes.size(),
                           kDamagedWeights));
@@ -169,7 +191,8 @@ bool WeightStream::wait_for(std::size_t piece, std::chrono::nanoseconds most) {
     reads = !started_ || places_[piece] == SIZE_MAX;
     if (!reads) arrived_.wait_for(lock, most, [&] { return states_[piece] != State::absent || ended_; });
   }
-  if (reads && states_[piece] == State::absent) publish(piece, read(pieces_[piece]));
+  if (reads && states_[piece] == State::absent)
+    publish(piece, read(pieces_[piece], false));  // a run's thread, which may be held up in a parallel loop
   if (has(piece)) return true;
   if (states_[piece] == State::absent) return false;
   fail(piece);

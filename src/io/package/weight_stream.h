@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "io/package/read_throttle.h"
+#include "io/package/section_decoder.h"
 
 namespace tessera::io {
 
@@ -46,8 +47,10 @@ struct StreamedPiece {
 class WeightStream {
  public:
   // `pieces`: those that the first run uses, in the order of use, then all others. `owner` keeps their bytes alive.
-  // Throws Error(invalid_model) where two pieces overlap.
-  WeightStream(std::vector<StreamedPiece> pieces, std::shared_ptr<const void> owner);
+  // `decoder`, of a protected file, decodes pieces instead of reading them, and its authentication replaces their
+  // checksums. Throws Error(invalid_model) where two pieces overlap.
+  WeightStream(std::vector<StreamedPiece> pieces, std::shared_ptr<const void> owner,
+               std::shared_ptr<const SectionDecoder> decoder = nullptr);
   ~WeightStream();
   WeightStream(const WeightStream&) = delete;
   WeightStream& operator=(const WeightStream&) = delete;
@@ -90,12 +93,14 @@ class WeightStream {
   using Clock = std::chrono::steady_clock;
 
   void read_groups();
-  State read(const StreamedPiece& piece);
+  State read(const StreamedPiece& piece, bool in_parallel);
+  State decode(const StreamedPiece& piece, bool in_parallel);
   void publish(std::size_t piece, State state);
   [[noreturn]] void fail(std::size_t piece) const;
 
   std::vector<StreamedPiece> pieces_;
   std::shared_ptr<const void> owner_;
+  std::shared_ptr<const SectionDecoder> decoder_;
   std::vector<std::size_t> by_address_;  // indices of pieces
   std::vector<std::size_t> queue_;       // in the order of reading
   std::vector<std::size_t> places_;      // of pieces in the queue; SIZE_MAX: not in it

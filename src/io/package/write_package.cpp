@@ -193,9 +193,18 @@ std::vector<std::byte> write_pieces(const GraphWriter& graph, const PackingWrite
 
 }  // namespace
 
+void refuse_protected(const ir::Graph& graph, std::string_view what) {
+  require(
+      !graph.metadata.contains(std::string(kProtectedMark)), ErrorKind::invalid_argument,
+      "the model comes from a protected file, and {} would give it away; write a .tsr with 'tessera optimize', which "
+      "is protected for the same keys, or begin with the original model",
+      what);
+}
+
 WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info,
-                             const std::vector<Packing>& packings, bool coded,
-                             const std::vector<FirstUse>& first_uses) {
+                             const std::vector<Packing>& packings, bool coded, const std::vector<FirstUse>& first_uses,
+                             const SectionEncoder* encoder) {
+  if (encoder == nullptr) refuse_protected(graph, "an unprotected package");
   try {
     SectionContent constants("constants", kConstants), packed("packed", kPacked);
     GraphWriter writer(constants, packings);
@@ -223,7 +232,7 @@ WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph&
       sections.push_back(std::move(constants));
     }
     sections.push_back(std::move(packed));
-    written.file_bytes = write_container(path, sections);
+    written.file_bytes = write_container(path, sections, encoder);
     return written;
   } catch (Error& error) {
     error.add_context("file " + path.string());

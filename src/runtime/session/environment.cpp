@@ -125,6 +125,9 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
     return plan::may_accept(*device, graph, node);
   };
   environment.account->charge(Purpose::weights, bytes_of_constants(model.graph()));
+  // The packings of other packages are pages of the file.
+  if (model.package() != nullptr && model.package()->decoder != nullptr)
+    environment.account->charge(Purpose::weights, model.package()->packings->bytes());
   environment.variables = options.variables != nullptr
                               ? options.variables
                               : std::make_shared<VariableStore>(std::make_shared<Variables>(environment.account));

@@ -72,19 +72,20 @@ Model::Model(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const io::P
 
 // `owner` keeps the bytes, which begin where their format needs it.
 Model Model::read(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner,
-                  const std::optional<std::filesystem::path>& folder, const ModelLimits& limits) {
-  io::ReadFile file = io::format_of(bytes).read({bytes, owner, folder, limits});
+                  const std::optional<std::filesystem::path>& folder, const ModelLimits& limits, const ModelKey* key) {
+  io::ReadFile file = io::format_of(bytes).read({bytes, owner, folder, limits, key});
   Model model(std::make_shared<const ir::Graph>(std::move(file.graph)), std::move(file.package));
   const std::vector<ir::ValueType>& declared = file.declared_outputs;
   for (std::size_t i = 0; i < declared.size(); ++i) add_names(model.outputs_[i], describe({"", declared[i]}).dim_names);
   return model;
 }
 
-Model Model::load(const std::filesystem::path& path, const ModelLimits& limits) {
+Model Model::load(const std::filesystem::path& path, const ModelLimits& limits,
+                  const std::shared_ptr<const ModelKey>& key) {
   try {
     return base::with_memory_errors([&] {
       const std::shared_ptr<const io::MappedFile> file = io::MappedFile::map(io::InputFile::open(path));
-      return read(file->bytes(), file, path.parent_path(), limits);
+      return read(file->bytes(), file, path.parent_path(), limits, key.get());
     });
   } catch (Error& error) {
     error.add_context("file " + path.string());
@@ -93,13 +94,14 @@ Model Model::load(const std::filesystem::path& path, const ModelLimits& limits) 
 }
 
 Model Model::from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                        const std::optional<std::filesystem::path>& external_data_folder, const ModelLimits& limits) {
+                        const std::optional<std::filesystem::path>& external_data_folder, const ModelLimits& limits,
+                        const std::shared_ptr<const ModelKey>& key) {
   const std::size_t alignment = io::format_of(bytes).alignment;
   if (alignment == 1 || (owner != nullptr && reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment == 0))
-    return read(bytes, owner, external_data_folder, limits);
+    return read(bytes, owner, external_data_folder, limits, key.get());
   Tensor copy(DType::u8, {static_cast<std::int64_t>(bytes.size())});
   std::copy(bytes.begin(), bytes.end(), static_cast<std::byte*>(copy.mutable_raw()));
-  return read({static_cast<const std::byte*>(copy.raw()), bytes.size()}, copy.owner(), std::nullopt, limits);
+  return read({static_cast<const std::byte*>(copy.raw()), bytes.size()}, copy.owner(), std::nullopt, limits, key.get());
 }
 
 void Model::save(const std::filesystem::path& path) const {

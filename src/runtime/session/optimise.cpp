@@ -41,12 +41,17 @@ class Optimiser {
     measure_ = options.measure;
     opset_ = options.opset;
     progress_ = options.progress;
+    encoder_ = options.encoder;
+    if (encoder_ == nullptr && model.package() != nullptr && model.package()->decoder != nullptr)
+      encoder_ = model.package()->decoder->encoder();
     if (measure_) report_.cost_before = measure_(graph_);
     leave_out_all_but(options.only_passes);
   }
 
   OptimiseReport write_onnx(const std::filesystem::path& path) {
     if (opset_) io::check_opset(*opset_);
+    require(encoder_ == nullptr, ErrorKind::invalid_argument,
+            "'{}' would give a protected model away: only a .tsr can be protected", path.string());
     report_.opset_before = io::own_version(graph_, "");
     for (const passes::Pass& pass : passes::all_passes()) {
       if (pass.device_form) options_.without_passes.emplace_back(pass.name);
@@ -93,7 +98,8 @@ class Optimiser {
     say("writing the file", 0.9);
     const std::vector<io::FirstUse> uses =
         prepared != nullptr ? first_uses(*prepared->plan, graph_) : std::vector<io::FirstUse>();
-    const io::WrittenPackage written = io::write_package(path, graph_, info(ready), packings, false, uses);
+    const io::WrittenPackage written =
+        io::write_package(path, graph_, info(ready), packings, false, uses, encoder_.get());
     report_.packings = written.packings;
     report_.packed_bytes = written.packed_bytes;
     return finish(written.file_bytes);
@@ -203,6 +209,7 @@ class Optimiser {
   SessionOptions options_;
   GraphMeasure measure_;
   std::optional<std::int64_t> opset_;
+  std::shared_ptr<const io::SectionEncoder> encoder_;
   std::function<void(std::string_view, double)> progress_;
   ir::Graph graph_;
   ProgramEnvironment environment_;

@@ -145,7 +145,9 @@ TEST(Container, SaysWhatIsWrong) {
   };
   const ErrorKind invalid = ErrorKind::invalid_model, unsupported = ErrorKind::unsupported;
   refuses(invalid, "not a .tsr file", [](File& f) { f.set<char>(0, 'x'); });
-  refuses(unsupported, "the file is of format version 3; this Tessera reads versions 1 to 2",
+  refuses(unsupported, "the file is of format version 4; this Tessera reads versions 1 to 3",
+          [](File& f) { f.set<std::uint32_t>(8, 4); });
+  refuses(invalid, "a file of format version 3 must have protected sections",
           [](File& f) { f.set<std::uint32_t>(8, 3); });
   refuses(invalid, "the file says that it has 4294967295 sections, at most 1024 are allowed",
           [](File& f) { f.set<std::uint32_t>(12, 0xFFFFFFFF); });
