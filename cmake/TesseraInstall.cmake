@@ -9,7 +9,7 @@ option(TESSERA_SHARED "Link libtessera.so and libtessera_images.so, beside the s
 set(library_rooms tessera_base tessera_ir tessera_ops tessera_onnx_proto tessera_io tessera_cost tessera_lease
                   tessera_passes tessera_backend tessera_backend_host tessera_backend_reference tessera_backend_cpu
                   tessera_backend_null tessera_backend_simulated tessera_backends tessera_plan tessera_runtime
-                  tessera_capi)
+                  tessera_protect tessera_capi)
 get_property(cpu_rooms GLOBAL PROPERTY TESSERA_CPU_ROOMS)
 list(APPEND library_rooms ${cpu_rooms})
 set(library_objects "")
@@ -27,6 +27,10 @@ foreach(dependency Protobuf hwy Re2 Xxhash PNG TurboJPEG TIFF GIF WebP OpenJPEG 
   find_package(${dependency} REQUIRED)
 endforeach()
 set(library_dependencies Threads::Threads fmt::fmt protobuf::libprotobuf-lite hwy::hwy Re2::Re2 Xxhash::Xxhash)
+if(TESSERA_PROTECT)
+  find_package(Sodium REQUIRED)
+  list(APPEND library_dependencies Sodium::Sodium)
+endif()
 set(images_dependencies fmt::fmt PNG::PNG TurboJPEG::TurboJPEG TIFF::TIFF GIF::GIF WebP::WebP
                         OpenJPEG::OpenJPEG)
 
@@ -115,8 +119,13 @@ install(FILES "${PROJECT_BINARY_DIR}/package/tesseraConfig.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindLibCsv.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindUtf8proc.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindPcre2.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindRe2.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindXxhash.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/FindSodium.cmake"
         DESTINATION "${package_folder}")
 file(RELATIVE_PATH folder_of_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+set(sodium_module "")
+if(TESSERA_PROTECT)
+  set(sodium_module " libsodium")
+endif()
 foreach(module tessera tessera_images)
   configure_file("${PROJECT_SOURCE_DIR}/cmake/${module}.pc.in" "${PROJECT_BINARY_DIR}/package/${module}.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/package/${module}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

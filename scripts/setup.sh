@@ -13,7 +13,7 @@ packages=(
   libprotobuf-dev protobuf-compiler
   libhwy-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libre2-dev libpcre2-dev libutf8proc-dev
   libpng-dev libturbojpeg0-dev libtiff-dev libgif-dev libwebp-dev libopenjp2-7-dev libzip-dev libxxhash-dev zlib1g-dev
-  libcsv-dev
+  libcsv-dev libsodium-dev
   libgtest-dev libgmock-dev
   fonts-dejavu-core python3-dev python3-pip python3-venv
 )

@@ -121,8 +121,18 @@ TESSERA_API void tessera_error_free(tessera_error* error);
 
 /* --- models ---------------------------------------------------------------------------------------------- */
 
-/* Reads an .onnx file or maps a .tsr file. */
+/* Reads an .onnx file or maps a .tsr file. A protected .tsr file is opened by the key that the environment names
+ * (TESSERA_KEY_FILE, TESSERA_KEY_COMMAND or TESSERA_PASSWORD_FILE). */
 TESSERA_API tessera_status tessera_model_load(const char* path, tessera_model** model, tessera_error** error);
+/* Where the key of a protected file comes from. */
+typedef enum tessera_key_source {
+  TESSERA_KEY_FILE = 0,          /* a key file, symmetric or recipient-secret */
+  TESSERA_KEY_COMMAND = 1,       /* a shell command that prints a key file */
+  TESSERA_KEY_PASSWORD_FILE = 2, /* a file with one line */
+} tessera_key_source;
+/* The same with a key of its own. `where`: the path, or the command. */
+TESSERA_API tessera_status tessera_model_load_protected(const char* path, tessera_key_source source, const char* where,
+                                                        tessera_model** model, tessera_error** error);
 /* The same from memory. External data may lie below `external_data_folder`; if that is NULL they are refused. `release`
  * NULL: the bytes are read during this call only. Else the model may use them in place, and release(user) is called
  * once, from any thread, when nothing needs them any more (also if this fails, then before it returns). */

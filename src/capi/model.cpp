@@ -2,7 +2,9 @@
 #include <map>
 #include <memory>
 
+#include "base/error.h"
 #include "capi/handles.h"
+#include "tessera/protect.h"
 
 using namespace tessera;
 using namespace tessera::capi;
@@ -34,7 +36,30 @@ tessera_model::tessera_model(Model loaded) : model(std::move(loaded)) {
 tessera_status tessera_model_load(const char* path, tessera_model** model, tessera_error** error) {
   return guarded(error, [&] {
     tessera_model*& result = result_place(model, "model");
+    use_key_of_environment();
     result = new tessera_model(Model::load(required(path, "path")));
+  });
+}
+
+tessera_status tessera_model_load_protected(const char* path, tessera_key_source source, const char* where,
+                                            tessera_model** model, tessera_error** error) {
+  return guarded(error, [&] {
+    tessera_model*& result = result_place(model, "model");
+    KeySource key;
+    switch (source) {
+      case TESSERA_KEY_FILE:
+        key.file = required(where, "where");
+        break;
+      case TESSERA_KEY_COMMAND:
+        key.command = required(where, "where");
+        break;
+      case TESSERA_KEY_PASSWORD_FILE:
+        key.password_file = required(where, "where");
+        break;
+      default:
+        fail(ErrorKind::invalid_argument, "source is {}, which is no tessera_key_source", static_cast<int>(source));
+    }
+    result = new tessera_model(Model::load(required(path, "path"), {}, make_model_key(key)));
   });
 }
 

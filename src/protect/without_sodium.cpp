@@ -1,0 +1,42 @@
+// Stands in the place of this folder where libsodium was not found: protected files are refused with that reason.
+#include "base/error.h"
+#include "tessera/protect.h"
+
+namespace tessera {
+namespace {
+
+[[noreturn]] void refuse() {
+  fail(ErrorKind::unsupported,
+       "this Tessera was built without libsodium, and so can neither read nor write protected models");
+}
+
+class NoKey : public ModelKey {
+ public:
+  std::shared_ptr<const io::SectionDecoder> open(const io::Container&) const override { refuse(); }
+};
+
+}  // namespace
+
+std::shared_ptr<const ModelKey> make_model_key(const KeySource&) {
+  return std::make_shared<NoKey>();
+}
+
+ProtectReport protect_model(const std::filesystem::path&, const std::filesystem::path&, const ProtectOptions&,
+                            const OptimiseOptions&) {
+  refuse();
+}
+ProtectReport protect_model(const Model&, const std::filesystem::path&, const ProtectOptions&, const OptimiseOptions&) {
+  refuse();
+}
+ProtectReport rewrap_model(const std::filesystem::path&, const std::filesystem::path&, const KeySource&,
+                           const ProtectOptions&) {
+  refuse();
+}
+void write_new_keys(const std::filesystem::path&) {
+  refuse();
+}
+void check_signature(const std::filesystem::path&, const std::filesystem::path&) {
+  refuse();
+}
+
+}  // namespace tessera
