@@ -7,8 +7,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all_targets=(onnx_reader text model_run npy image value_proto package protected tokenizer gguf safetensors
-             serve_request serve_grpc serve_settings serve_picture serve_http)
+all_targets=(onnx_reader text model_run npy image value_proto package protected tokenizer chat_template gguf
+             safetensors serve_request serve_grpc serve_settings serve_picture serve_http)
 seconds=60
 seed=0  # another one each time
 jobs=$(nproc)

@@ -5,12 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/environment.h"
+#include "base/error.h"
 #include "common.h"
 #include "conformance/conformance.h"
 #include "option_values.h"
 #include "report/values/json_text.h"
 #include "signals.h"
 #include "tessera/optimise.h"
+#include "tessera/protect.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -22,6 +24,7 @@ using conformance::CaseResult;
 struct CheckOptions {
   std::vector<std::string> paths;
   conformance::CheckOptions check;
+  std::string publisher;  // a key file; "": signatures are not asked for
   bool json = false;
 };
 
@@ -42,17 +45,29 @@ void count(const CaseResult& result, bool json, Tally& tally) {
   if (!json) fmt::print("{} {}: {}\n", failed ? "FAILED     " : "unsupported", result.name, result.reason);
 }
 
+// Returns what was found to be right.
+std::string_view check_package(const std::string& path, const CheckOptions& options) {
+  if (!options.publisher.empty()) check_signature(path, options.publisher);
+  const bool is_closed = is_protected(path) && default_model_key() == nullptr;
+  if (is_closed && !options.publisher.empty()) return "the publisher's signature is right";
+  verify_package(path);
+  if (!options.publisher.empty()) return "the publisher's signature is right, and all contents are authentic";
+  return is_protected(path) ? "all contents are authentic" : "all checksums agree";
+}
+
 void run_check(const CheckOptions& options) {
   const GracefulStop stop;  // takes effect between two cases
   Tally tally;
   for (const std::string& path : options.paths) {
     if (stop.requested()) break;
     if (std::filesystem::is_regular_file(path) && is_package(path)) {
-      verify_package(path);
+      const std::string_view agrees = check_package(path, options);
       ++tally.passed;
-      if (!options.json) fmt::print("{}: all checksums agree\n", path);
+      if (!options.json) fmt::print("{}: {}\n", path, agrees);
       continue;
     }
+    require(options.publisher.empty(), ErrorKind::invalid_argument,
+            "'{}' is no package, and only packages can be signed", path);
     for (const std::filesystem::path& test : conformance::find_cases(path)) {
       if (stop.requested()) break;
       count(conformance::run_case(test, options.check), options.json, tally);
@@ -91,8 +106,11 @@ void add_check(CLI::App& app) {
       ->capture_default_str()
       ->check(whole_number(0, base::kMostThreads));
   verb->add_flag("--round-trip", options->check.round_trip, "Write each model and read it back before running it");
+  verb->add_option("--require-signature", options->publisher,
+                   "Fail unless the holder of the secret half of this publisher.pub signed each .tsr file");
   verb->add_flag("--json", options->json, "Print passed, failed, unsupported, failures and refusals as JSON");
   verb->footer(
+      "A protected .tsr is checked whole with its key, and with --require-signature and no key its signature alone.\n"
       "Tolerances are the suite's: relative 1e-3, absolute 1e-7, unless a case's data.json says otherwise; types and "
       "shapes must\n"
       "agree exactly. Exit code 0 without failures (unsupported cases do not count as failures), else 1.\n\nExample:\n"

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/environment.h"
+#include "key_options.h"
 #include "parse_errors.h"
 #include "signals.h"
 #include "streams.h"
@@ -61,6 +62,7 @@ void add_verbs(CLI::App& app) {
   tessera::apps::add_prune(app);
   tessera::apps::add_compress(app);
   tessera::apps::add_quantize(app);
+  tessera::apps::add_protect(app);
   tessera::apps::add_share(app);
   tessera::apps::add_tokenize(app);
   tessera::apps::add_serve(app);
@@ -83,6 +85,7 @@ int run(CLI::App& app, int argc, char** argv) {
     // An invalid environment variable is an error of every verb, even if the verb does not use it.
     tessera::base::threads_by_environment();
     tessera::base::isa_by_environment();
+    tessera::apps::use_environment_key();
   }
   try {
     app.parse(argc, argv);
@@ -138,6 +141,7 @@ int main(int argc, char** argv) {
   tessera::register_image_codecs();
   app.add_flag("-v,--verbose", verbose,
                "On an error, print every place it passed through; print the details of warnings");
+  tessera::apps::add_key_options(app);
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(
@@ -150,7 +154,8 @@ int main(int argc, char** argv) {
       "Exit codes: 0 success, 1 a check failed, 2 wrong call, 3 invalid model, 4 unsupported, 5 not found,\n"
       "6 input/output error, 7 over budget, 8 cancelled, 9 the run failed, 130 or 143 interrupted. Bugs abort.\n"
       "Environment: TESSERA_NUM_THREADS (cores to use), TESSERA_ISA=scalar|avx2|avx512|amx (best instruction set to "
-      "use), NO_COLOR.\n"
+      "use), NO_COLOR,\n"
+      "TESSERA_KEY_FILE, TESSERA_KEY_COMMAND and TESSERA_PASSWORD_FILE (see tessera protect).\n"
       "There is no configuration file: a shell alias keeps options.");
   add_verbs(app);
   const int code = run_and_report(app, argc, argv, verbose);

@@ -20,6 +20,7 @@ void add_eval(CLI::App& app);
 void add_prune(CLI::App& app);
 void add_compress(CLI::App& app);
 void add_quantize(CLI::App& app);
+void add_protect(CLI::App& app);
 void add_share(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_serve(CLI::App& app);

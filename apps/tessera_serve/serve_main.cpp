@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <iterator>
 
+#include "key_options.h"
 #include "serve/core/operations/audit_log.h"
 #include "serve/core/operations/log.h"
 #include "serve/http/client.h"
@@ -134,6 +135,7 @@ int serve_main(int argc, char** argv) {
   bool verbose = false;
   app.add_flag("-v,--verbose", verbose, "Log the details of warnings");
   app.fallthrough();
+  add_key_options(app);
   ServeArguments arguments;
   add_serve_command(app, arguments);
   register_image_codecs();
@@ -141,6 +143,7 @@ int serve_main(int argc, char** argv) {
     if (level == LogLevel::warning || verbose) serve::log(serve::Level::warning, message);
   });
   try {
+    use_environment_key();
     const int code = run(app, arguments, argc, argv);
     set_log_handler({});
     return code;

@@ -19,7 +19,7 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 TASKS = [
     ("Get started", ["index.md", "python.md", "library.md"]),
     ("Make it faster and smaller",
-     ["explain.md", "package.md", "diff.md", "write-onnx.md", "simulated.md", "quantisation.md",
+     ["explain.md", "package.md", "protect.md", "diff.md", "write-onnx.md", "simulated.md", "quantisation.md",
       "quantisation_aware.md", "sparsity.md",
       "deep_compression.md", "dictionary.md", "distillation.md"]),
     ("Share a machine and serve", ["sharing.md", "serving.md", "serving_measured.md", "kubernetes.md", "security.md",
