@@ -25,6 +25,8 @@ struct Target {
 const std::vector<Target>& all_targets();
 // Those of the server, where it is built.
 std::span<const Target> serve_targets();
+// Those of protected files, where libsodium was found.
+std::span<const Target> protect_targets();
 // Null when unknown.
 const Target* find_target(std::string_view name);
 

@@ -31,7 +31,8 @@ constexpr std::array kTargets{
 const std::vector<Target>& all_targets() {
   static const std::vector<Target> targets = [] {
     std::vector<Target> all(kTargets.begin(), kTargets.end());
-    all.insert(all.end(), serve_targets().begin(), serve_targets().end());
+    for (const std::span<const Target> more : {serve_targets(), protect_targets()})
+      all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
   return targets;

@@ -23,6 +23,7 @@
 #include "ir/graph.h"
 #include "runtime/session/overridable.h"
 #include "tessera/model.h"
+#include "tessera/protect.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -72,6 +73,7 @@ InitialValues values_from(nb::handle initialisers) {
 
 Model read_model(std::span<const std::byte> data, const std::shared_ptr<const void>& owner,
                  const std::optional<std::filesystem::path>& folder, InitialValues values) {
+  use_key_of_environment();
   if (values.empty()) return Model::from_bytes(data, owner, folder);
   require(!io::is_container(data), ErrorKind::unsupported,
           "the initializers of a .tsr file cannot be replaced; load the .onnx file that it was made from");
@@ -79,8 +81,9 @@ Model read_model(std::span<const std::byte> data, const std::shared_ptr<const vo
   return Model(std::make_shared<const ir::Graph>(io::read_model_bytes(data, how, owner, folder)));
 }
 
-Model load_model(const std::filesystem::path& path, InitialValues values) {
-  if (values.empty()) return Model::load(path);
+Model load_model(const std::filesystem::path& path, InitialValues values, const KeySource& key) {
+  use_key_of_environment();
+  if (values.empty()) return Model::load(path, {}, key.is_set() ? make_model_key(key) : nullptr);
   const std::shared_ptr<const io::MappedFile> file = io::MappedFile::map(io::InputFile::open(path));
   return read_model(file->bytes(), file, path.parent_path(), std::move(values));
 }
@@ -155,18 +158,26 @@ void bind_model(nb::module_& module) {
   nb::class_<Model>(module, "Model", "A network, read from a file; immutable.")
       .def_static(
           "load",
-          [](nb::object path, nb::object initialisers) {
+          [](nb::object path, nb::object initialisers, nb::object key_file, const std::string& key_command,
+             nb::object password_file) {
             const std::string file = path_from_python(path);
+            KeySource key{.command = key_command};
+            if (!key_file.is_none()) key.file = path_from_python(key_file);
+            if (!password_file.is_none()) key.password_file = path_from_python(password_file);
             InitialValues values = values_from(initialisers);
             const auto result = [&] {
               const WithoutGil released;
-              return load_model(file, std::move(values));
+              return load_model(file, std::move(values), key);
             }();
             pass_messages();
             return result;
           },
-          "path"_a, "initializers"_a.none() = nb::none(),
-          "Reads an .onnx file or maps a .tsr file. `initializers`: values in place of the file's, by name.")
+          "path"_a, "initializers"_a.none() = nb::none(), nb::kw_only(), "key_file"_a.none() = nb::none(),
+          "key_command"_a = "", "password_file"_a.none() = nb::none(),
+          "Reads an .onnx file or maps a .tsr file. `initializers`: values in place of the file's, by name. A "
+          "protected "
+          ".tsr file is opened by a key file, by the key file that a shell command prints, or by a password; without "
+          "one of them by what TESSERA_KEY_FILE, TESSERA_KEY_COMMAND or TESSERA_PASSWORD_FILE say.")
       .def_static(
           "from_bytes",
           [](const nb::bytes& data, nb::object folder, nb::object initialisers) {

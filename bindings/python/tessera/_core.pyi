@@ -64,7 +64,14 @@ class Model:
     """A network, read from a file; immutable."""
 
     @staticmethod
-    def load(path: Any, initializers: dict[str, Any] | None = None) -> Model: ...
+    def load(
+        path: Any,
+        initializers: dict[str, Any] | None = None,
+        *,
+        key_file: Any = None,
+        key_command: str = "",
+        password_file: Any = None,
+    ) -> Model: ...
     @staticmethod
     def from_bytes(
         data: bytes, external_data_folder: Any = None, initializers: dict[str, Any] | None = None

@@ -54,14 +54,24 @@ def names_of(given: str | Sequence[str]) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def loaded_model(model: Loadable) -> tuple[_core.Model, str]:
+class KeyKeywords(TypedDict, total=False):
+    """Where the key of a protected file comes from: one of these."""
+
+    key_file: Path
+    key_command: str
+    password_file: Path
+
+
+def loaded_model(model: Loadable, key: KeyKeywords | None = None) -> tuple[_core.Model, str]:
     """The model, and what to call it."""
+    if key and not isinstance(model, (str, os.PathLike)):
+        raise InvalidArgument("a key opens a protected file, and the model is not the path of one")
     if isinstance(model, _core.Model):
         return model, "model"
     if isinstance(model, (bytes, bytearray, memoryview)):
         return _core.Model.from_bytes(bytes(model)), "model"
     if isinstance(model, (str, os.PathLike)):
-        return _core.Model.load(model), os.path.splitext(os.path.basename(os.fspath(model)))[0]
+        return _core.Model.load(model, **(key or {})), os.path.splitext(os.path.basename(os.fspath(model)))[0]
     if hasattr(model, "SerializeToString"):
         return _core.Model.from_bytes(model.SerializeToString()), "model"
     raise TypeError(f"a model is a path, bytes, a tessera.Model or an onnx.ModelProto, not a {type(model).__name__}")
@@ -127,6 +137,8 @@ class Session:
     the one that was used longest ago.
     `inputs`, `outputs` and `overridable` describe what goes in and comes out; the last are inputs with a default, which
     a run may leave out. pickle keeps the path of a session that was loaded from a file, else the model.
+    `key` says where the key of a protected file comes from: {"key_file": path}, {"key_command": command} or
+    {"password_file": path}; else the environment does (TESSERA_KEY_FILE and others).
 
     Random operators draw other numbers in each run. `seed` makes the sequence of runs repeatable: two sessions with one
     seed draw the same in their first runs, in their second runs and so on. RunOptions.seed decides for one run.
@@ -148,8 +160,9 @@ class Session:
         seed: int | None = None,
         max_cached_plans: int = 16,
         max_plan_bytes: int = 256 << 20,
+        key: KeyKeywords | None = None,
     ) -> None:
-        loaded, self.name = loaded_model(model)
+        loaded, self.name = loaded_model(model, key)
         self.model: _core.Model = loaded.with_dims(dict(dims)) if dims else loaded
         keywords: SessionKeywords = {
             "device": device,
@@ -167,6 +180,7 @@ class Session:
         self.options = session_options(**keywords)
         path = os.path.abspath(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else None
         self._pickled: tuple[str | None, dict[str, int], SessionKeywords] = path, dict(dims or {}), keywords
+        self._key = key
         self._core = _core.Session(self.model, self.options)
         self.inputs: list[_core.ValueInfo] = self.model.inputs
         self.outputs: list[_core.ValueInfo] = self.model.outputs
@@ -310,7 +324,8 @@ class Session:
 
     def __reduce__(self) -> Any:
         path, dims, keywords = self._pickled
-        return _unpickled, (self.model if path is None else path, {} if path is None else dims, keywords, self.name)
+        kept: Loadable = self.model if path is None else path
+        return _unpickled, (kept, {} if path is None else dims, keywords, self.name, self._key)
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(repr, self.inputs))
@@ -339,7 +354,9 @@ def unpickled_model(data: bytes) -> _core.Model:
     return _core.Model.from_bytes(data)
 
 
-def _unpickled(model: Loadable, dims: dict[str, int], keywords: SessionKeywords, name: str) -> Session:
-    session = Session(model, dims=dims, **keywords)
+def _unpickled(
+    model: Loadable, dims: dict[str, int], keywords: SessionKeywords, name: str, key: KeyKeywords | None = None
+) -> Session:
+    session = Session(model, dims=dims, key=key, **keywords)
     session.name = name
     return session
