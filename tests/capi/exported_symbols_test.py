@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 IMAGES = {"tessera_register_image_codecs", "tessera::register_image_codecs"}
-CLASSES = {"Clock", "Error", "Tensor", "Value", "Model", "Session", "StepGate", "VariableSnapshot", "VariableStore"}
+CLASSES = {"Clock", "Error", "Tensor", "Value", "Model", "ModelKey", "Session", "StepGate", "VariableSnapshot",
+           "VariableStore"}
 
 
 def exported(library):
