@@ -158,6 +158,10 @@ Package read_opened(const Container& container, const ModelLimits& limits) {
   package.origin.sections = container.sections();
   package.origin.decoder = container.decoder();
   package.graph = read_package_graph(graph, constants, held, {.limits = limits});
+  // Whether the plans of subgraphs ask for packed weights is not relied on.
+  const bool has_subgraphs = std::ranges::any_of(
+      package.graph.order(), [&](ir::NodeId id) { return !ir::subgraphs_of(package.graph.node(id)).empty(); });
+  if (container.decoder() != nullptr && has_subgraphs) container.verify(*container.find(kPacked));
   // Packages of before have no such section: their weights are read when they are first touched, and not checked.
   if (const Section* pieces = container.find(kPieces)) {
     package.origin.stream = std::make_shared<WeightStream>(

@@ -92,9 +92,13 @@ class Optimiser {
     const std::shared_ptr<PreparedPlan> prepared = plan_ahead(program, ready);
     std::vector<io::Packing> packings;
     const std::vector<SharedWeightStore::Held> held = environment_.weights->packings();
-    for (const SharedWeightStore::Held& each : held)
+    const std::shared_ptr<io::WeightStream> stream = model_.package() != nullptr ? model_.package()->stream : nullptr;
+    for (const SharedWeightStore::Held& each : held) {
+      // Packings of the package that the model came from may not have been read yet.
+      if (stream != nullptr) stream->need(each.packed->data.get(), each.packed->bytes);
       packings.push_back(
           {each.weights, each.name, {each.packed->data.get(), static_cast<std::size_t>(each.packed->bytes)}});
+    }
     say("writing the file", 0.9);
     const std::vector<io::FirstUse> uses =
         prepared != nullptr ? first_uses(*prepared->plan, graph_) : std::vector<io::FirstUse>();
