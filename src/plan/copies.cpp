@@ -1,5 +1,8 @@
 #include "plan/copies.h"
 
+#include "base/numbers/checked.h"
+#include "plan/memory_plan.h"
+
 namespace tessera::plan {
 namespace {
 
@@ -17,6 +20,7 @@ class Conflicts {
         if (input >= 0 && root_of(input) == host) return true;
       }
     }
+    if (step.kind == StepKind::copy) return false;
     for (std::int32_t k = 0; k < step.output_count; ++k) {
       if (writes_to(root_of(step.first_output + k), host)) return true;
     }
@@ -49,32 +53,67 @@ void find_waits(Plan& plan) {
   std::vector<std::size_t> copies;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     Step& step = plan.steps[i];
-    if (step.kind == StepKind::copy) {
-      copies.push_back(i);
-      continue;
-    }
-    if (step.space == MemorySpace::device || step.kind == StepKind::alias) continue;
+    const bool is_copy = step.kind == StepKind::copy;
+    // The host moves what a copy to the device reads, and may do so only when it has arrived.
+    const bool waits =
+        is_copy ? step.space == MemorySpace::device : step.space == MemorySpace::host && step.kind != StepKind::alias;
+    if (is_copy) copies.push_back(i);
+    if (!waits) continue;
     for (std::size_t k = copies.size(); k-- > 0 && step.awaited < 0;) {
       Step& copy = plan.steps[copies[k]];
-      if (!conflict.between(copy, step)) continue;
+      if (&copy == &step || !conflict.between(copy, step)) continue;
       step.awaited = static_cast<std::int32_t>(copies[k]);
       copy.is_awaited = true;
     }
   }
 }
 
-void find_recordable(Plan& plan) {
-  const auto copies_to = [&](std::size_t i, MemorySpace space) {
-    return plan.steps[i].kind == StepKind::copy && plan.steps[i].space == space;
-  };
-  std::size_t first = 0, end = plan.steps.size();
-  while (first < end && copies_to(first, MemorySpace::device)) ++first;
-  while (end > first && copies_to(end - 1, MemorySpace::host)) --end;
-  for (std::size_t i = first; i < end; ++i) {
-    if (plan.steps[i].space == MemorySpace::host || plan.steps[i].kind == StepKind::copy) return;
+void place_copies(Plan& plan) {
+  for (Step& step : plan.steps) {
+    if (step.kind != StepKind::copy) continue;
+    step.staging_offset = plan.staging_bytes;
+    const ir::ValueType& type = plan.slots[static_cast<std::size_t>(step.first_output)].type;
+    plan.staging_bytes =
+        base::checked_add(plan.staging_bytes, base::round_up(byte_count(type.dtype, *type.shape()), kArenaAlignment));
   }
-  plan.first_recordable = first;
-  plan.end_recordable = end;
+}
+
+namespace {
+
+bool is_enqueued(const Step& step) {
+  return step.kind == StepKind::copy || step.space == MemorySpace::device;
+}
+
+// Whether the host writes an update over its variable, or takes an update that is not a result of its own and is
+// computed before the first one is written.
+bool settles(const Plan& plan) {
+  if (plan.first_writing_step == SIZE_MAX) return false;
+  const auto slot = [&](std::int32_t index) -> const Slot& { return plan.slots[static_cast<std::size_t>(index)]; };
+  for (const std::size_t variable : plan.written_over) {
+    if (slot(plan.variable_slots[variable]).space == MemorySpace::host) return true;
+  }
+  for (std::size_t i = 0; i < plan.update_slots.size(); ++i) {
+    if (plan.update_slots[i] < 0) continue;
+    const Slot& update = slot(plan.update_slots[i]);
+    const bool is_own = update.place == Place::result && update.update_of == static_cast<std::int32_t>(i);
+    if (!is_own && update.place != Place::variable) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void find_segments(Plan& plan) {
+  plan.settles_before_writing = settles(plan);
+  std::size_t first = 0;
+  for (std::size_t i = 0; i <= plan.steps.size(); ++i) {
+    const bool ends = i == plan.steps.size() || !is_enqueued(plan.steps[i]);
+    const bool splits = (i == plan.first_writing_step && plan.settles_before_writing) ||
+                        (!ends && plan.steps[i].awaited >= static_cast<std::int32_t>(first));
+    if ((splits || ends) && i >= first + 2) plan.segments.push_back({first, i});
+    if (ends) first = i + 1;
+    else if (splits) first = i;
+  }
 }
 
 }  // namespace tessera::plan

@@ -1,5 +1,5 @@
-// Plans with steps on a device as well as on the host: finds the copies that host steps have to wait for, and the steps
-// that can be recorded.
+// Plans with steps on a device as well as on the host: finds the copies that host steps have to wait for, the place of
+// each copy in staging memory, and the steps that can be recorded.
 #pragma once
 
 #include "plan/plan.h"
@@ -10,7 +10,10 @@ namespace tessera::plan {
 // done in order, so a step only waits for the last copy that it conflicts with.
 void find_waits(Plan& plan);
 
-// Sets Plan::first_recordable and end_recordable.
-void find_recordable(Plan& plan);
+// Sets Step::staging_offset and Plan::staging_bytes.
+void place_copies(Plan& plan);
+
+// Sets Plan::settles_before_writing and Plan::segments. Expects the final order of steps and places of slots.
+void find_segments(Plan& plan);
 
 }  // namespace tessera::plan

@@ -1,3 +1,4 @@
+// Length: placing nodes, slots, lifetimes and arenas share the planner's tables of slots by value.
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -51,7 +52,7 @@ class Planner {
     make_kernels(*plan_, operands_, device_, weights_, options_);
     if (plan_->uses_device) give_reasons();
     list_results();
-    if (options_.in_place && device_.is_host()) order_updates(*plan_);
+    if (options_.in_place) order_updates(*plan_);
     find_lifetimes();
     mark_results();
     list_dying();
@@ -59,7 +60,8 @@ class Planner {
     place_in_arena();
     if (plan_->uses_device) {
       find_waits(*plan_);
-      find_recordable(*plan_);
+      place_copies(*plan_);
+      find_segments(*plan_);
     }
     return plan_;
   }
@@ -125,8 +127,8 @@ class Planner {
     return on_device ? MemorySpace::device : MemorySpace::host;
   }
 
-  // Places each node on the device if that takes it, else on the host fallback. Copies the inputs that the device needs
-  // before anything else, so that the steps behind them can be recorded.
+  // Places each node on the device if that takes it, else on the host fallback; and each variable on the device if a
+  // node there reads it or computes its update. Copies what else the device needs before anything else.
   void place_nodes() {
     std::int32_t nodes = 0;
     for (const ir::NodeId id : graph().order()) nodes = std::max(nodes, id.index + 1);
@@ -137,6 +139,7 @@ class Planner {
       std::string& reason = against_device_[static_cast<std::size_t>(id.index)];
       reason = reason_against_device(device_, graph(), graph().node(id));
       if (!reason.empty()) continue;
+      plan_->draws_on_device = plan_->draws_on_device || !ops::op_of(graph().node(id)).deterministic;
       for (const ir::ValueId input : graph().node(id).inputs) {
         if (input.valid()) needed[static_cast<std::size_t>(input.index)] = true;
       }
@@ -144,14 +147,28 @@ class Planner {
     const auto copy_if_needed = [&](ir::ValueId id) {
       if (id.valid() && needed[static_cast<std::size_t>(id.index)]) slot_in(MemorySpace::device, id);
     };
+    for (std::size_t i = 0; i < graph().variables().size(); ++i) {
+      const ir::Variable& variable = graph().variables()[i];
+      const bool is_read = variable.read.valid() && needed[static_cast<std::size_t>(variable.read.index)];
+      const bool is_updated = variable.update.valid() && graph().value(variable.update).origin == ir::Origin::node &&
+                              space_of(graph().value(variable.update).producer) == MemorySpace::device;
+      // A copy step needs to know the size of what it copies.
+      const bool has_size =
+          !variable.update.valid() || concrete_type(graph().value(variable.update).type).dtype != DType::undefined;
+      if ((is_read || is_updated) && has_size) slot(plan_->variable_slots[i]).space = MemorySpace::device;
+    }
     for (const ir::ValueId id : graph().inputs()) copy_if_needed(id);
     for (const ir::Variable& variable : graph().variables()) copy_if_needed(variable.read);
   }
+  // The slot of the variable's next value, which is in the variable's memory space; -1 without an update.
+  std::int32_t update_slot(std::size_t variable) {
+    return slot_in(slot(plan_->variable_slots[variable]).space, graph().variables()[variable].update);
+  }
 
-  // Outputs and updates of variables are host memory.
+  // Outputs are host memory.
   void copy_results() {
     for (const ir::ValueId id : graph().outputs()) slot_in(MemorySpace::host, id);
-    for (const ir::Variable& variable : graph().variables()) slot_in(MemorySpace::host, variable.update);
+    for (std::size_t i = 0; i < graph().variables().size(); ++i) update_slot(i);
   }
 
   void give_reasons() {
@@ -282,8 +299,7 @@ class Planner {
 
   void list_results() {
     for (ir::ValueId output : graph().outputs()) plan_->output_slots.push_back(slot_in(MemorySpace::host, output));
-    for (const ir::Variable& variable : graph().variables())
-      plan_->update_slots.push_back(slot_in(MemorySpace::host, variable.update));
+    for (std::size_t i = 0; i < graph().variables().size(); ++i) plan_->update_slots.push_back(update_slot(i));
   }
 
   void mark_results() {

@@ -153,7 +153,7 @@ class Orderer {
     double work = 0;
     for (const StepIndex each : behind) {
       const Step& step = plan_.steps[each];
-      if (step.kind != StepKind::kernel) return false;
+      if (step.kind != StepKind::kernel && step.kind != StepKind::copy) return false;
       for (std::int32_t k = 0; k < step.output_count; ++k) {
         const Place place = slot(step.first_output + k).place;
         if (place != Place::arena && place != Place::none) return false;

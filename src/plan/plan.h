@@ -20,7 +20,7 @@ enum class Place : std::uint8_t {
   none,      // an output that is not used
   input,     // a tensor of the caller
   constant,  // a constant of the graph
-  variable,  // state of the session
+  variable,  // state of the session, in the slot's memory space
   arena,     // planned memory at `offset`
   result,    // new memory that outlives the run: a graph output, or the next state of a variable
   dynamic,   // allocated by the step that makes it: its shape depends on data, or it is not a tensor
@@ -72,10 +72,17 @@ struct Step {
   std::int64_t scratch_bytes = 0, scratch_offset = 0;  // in the arena
   std::vector<std::int32_t> dying;                     // dynamic slots that this step is the last to use
   double expected_seconds = 0;                         // for a copy
-  // For a step on the host: the last earlier copy that has to be complete when the step begins, because the step reads
-  // what the copy wrote or writes what it read; -1 if there is none.
+  // For a step on the host or a copy to the device: the last earlier copy that has to be complete when the step begins,
+  // because the step reads what the copy wrote or writes what it read; -1 if there is none.
   std::int32_t awaited = -1;
-  bool is_awaited = false;  // for a copy: whether a step waits for it
+  bool is_awaited = false;          // for a copy: whether a step waits for it
+  std::int64_t staging_offset = 0;  // for a copy: its place in the run's staging memory
+};
+
+// Consecutive steps [first, end) that the host only enqueues: kernels and views on a device, and copies. They can be
+// recorded once and replayed as a whole.
+struct DeviceSegment {
+  std::size_t first = 0, end = 0;
 };
 
 struct Plan {
@@ -94,9 +101,13 @@ struct Plan {
   std::int64_t largest_live_bytes = 0;
   std::int64_t constant_bytes = 0;
   bool uses_device = false;  // whether the plan is for a device other than the host
-  // The steps that can be recorded once and replayed as a whole: all steps between the copies of inputs and those of
-  // outputs, if all of them are on the device; otherwise an empty range.
-  std::size_t first_recordable = 0, end_recordable = 0;
+  std::vector<DeviceSegment>
+      segments;                    // of at least two steps each, in ascending order; steps on the host lie between them
+  std::int64_t staging_bytes = 0;  // pinned memory through which all copies between host and device go
+  bool draws_on_device = false;    // whether a kernel of the device draws random numbers
+  // Whether all earlier work of the device must be complete when the first update is written over its variable: the
+  // host writes such an update itself, or takes another one.
+  bool settles_before_writing = false;
   std::int64_t device_arena_bytes = 0, largest_live_device_bytes = 0, device_constant_bytes = 0;
 };
 
@@ -129,8 +140,9 @@ struct PlanOptions {
 
 // Lowers `graph` to a plan. The types of its inputs should be concrete; values whose types are not become dynamic. For
 // a device other than the host, each node that the device can run is placed there and every other one on its host
-// fallback, with copies between them; inputs are copied first and outputs last. Inputs, outputs and variables are in
-// host memory. Throws Error(unsupported) that lists every node for which the device has no kernel, Error(over_budget)
+// fallback, with copies between them; inputs are copied first and outputs last. Inputs and outputs are in host memory.
+// A variable is in the memory of the device if a step there reads it or computes its update, else in host memory.
+// Throws Error(unsupported) that lists every node for which the device has no kernel, Error(over_budget)
 // for a value beyond max_value_bytes, and Error(cancelled or over_budget) if `stop` says so.
 std::shared_ptr<const Plan> make_plan(ir::Graph graph, const backends::Device& device, backends::WeightStore& weights,
                                       const PlanOptions& options = {});

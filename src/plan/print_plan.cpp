@@ -31,7 +31,8 @@ std::string place_text(const Plan& plan, const Slot& slot) {
       return fmt::format("{}+{}", slot.space == MemorySpace::device ? "device arena" : "arena", slot.offset);
     case Place::result:
       if (slot.update_of < 0) return "result";
-      return fmt::format("{} variable '{}'", is_written_over(plan, slot.update_of) ? "over" : "update of",
+      return fmt::format("{} {}variable '{}'", is_written_over(plan, slot.update_of) ? "over" : "update of",
+                         slot.space == MemorySpace::device ? "device " : "",
                          printed(plan.graph.variables()[static_cast<std::size_t>(slot.update_of)].name));
     case Place::dynamic:
       return "dynamic";

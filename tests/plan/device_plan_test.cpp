@@ -44,8 +44,10 @@ TEST(DevicePlan, CopiesInputsFirstAndOutputsLast) {
   const auto plan = planned(kChain, device);
   EXPECT_THAT(steps_of(*plan),
               ElementsAre("copy to device", "device Relu", "device Softmax", "device Add", "copy to host"));
-  EXPECT_EQ(plan->first_recordable, 1u);
-  EXPECT_EQ(plan->end_recordable, 4u);
+  ASSERT_EQ(plan->segments.size(), 1u);
+  EXPECT_EQ(plan->segments[0].first, 0u);
+  EXPECT_EQ(plan->segments[0].end, 5u);
+  EXPECT_EQ(plan->staging_bytes, 2 * 128);
   EXPECT_EQ(plan->arena_bytes, 0);
   EXPECT_GE(plan->device_arena_bytes, 2 * 128);
   EXPECT_EQ(plan->steps[0].cost.bytes_read, 128);
@@ -60,7 +62,10 @@ TEST(DevicePlan, LetsTheHostWaitForWhatItReads) {
   EXPECT_EQ(plan->steps[3].awaited, 2);
   EXPECT_TRUE(plan->steps[2].is_awaited);
   EXPECT_FALSE(plan->steps[4].is_awaited);
-  EXPECT_EQ(plan->end_recordable, plan->first_recordable);
+  ASSERT_EQ(plan->segments.size(), 2u);
+  EXPECT_EQ(plan->segments[0].end, 3u);
+  EXPECT_EQ(plan->segments[1].first, 4u);
+  EXPECT_EQ(plan->segments[1].end, 7u);
   EXPECT_THAT(plan->steps[3].rejected, ElementsAre("device queued: device 'queued' has no kernel for Softmax"));
 }
 

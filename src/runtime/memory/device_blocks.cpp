@@ -69,28 +69,46 @@ struct Pools {
     return pools;
   }
 
-  BlockPool& pool(const backends::Device& device, bool is_pinned) {
+  DeviceSource& source(const backends::Device& device, bool is_pinned) {
     const std::lock_guard lock(mutex);
     std::unique_ptr<DeviceSource>& source = sources[{&device, is_pinned}];
     if (source == nullptr) source = std::make_unique<DeviceSource>(device.memory(), is_pinned);
-    return source->pool();
+    return *source;
   }
 };
 
 }  // namespace
 
 BlockPool& device_blocks(const backends::Device& device) {
-  return Pools::all().pool(device, false);
+  return Pools::all().source(device, false).pool();
 }
 
 std::shared_ptr<std::byte> take_staging(const backends::Device& device, const std::shared_ptr<MemoryAccount>& account,
-                                        std::int64_t bytes) {
+                                        std::int64_t bytes, const std::byte* preferred) {
   try {
-    return Pools::all().pool(device, true).take(bytes, account, Purpose::staging);
+    return Pools::all().source(device, true).pool().take(bytes, account, Purpose::staging, preferred);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::over_budget) throw;
     return nullptr;
   }
+}
+
+Tensor allocate_on(const DeviceSpace& space, Purpose purpose, DType type, Shape shape) {
+  struct Block {
+    DeviceSource& source;
+    MemoryCharge charge;
+    const std::int64_t bytes;
+    std::byte* const data;
+    Block(DeviceSource& from, MemoryCharge charged, std::int64_t size)
+        : source(from), charge(std::move(charged)), bytes(size), data(from.allocate(size)) {}
+    ~Block() { source.free(data, bytes); }
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+  };
+  const std::int64_t bytes = byte_count(type, shape);
+  const auto block = std::make_shared<Block>(Pools::all().source(*space.device, false),
+                                             MemoryCharge(space.account, purpose, bytes), bytes);
+  return Tensor(type, std::move(shape), block->data, block);
 }
 
 void trim_device_blocks() {

@@ -1,9 +1,12 @@
 #include "runtime/run/device_run.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <exception>
 
 #include "backends/device_copies.h"
+#include "runtime/memory/device_blocks.h"
 #include "runtime/session/program.h"
 
 namespace tessera::runtime {
@@ -11,6 +14,9 @@ namespace tessera::runtime {
 using backends::MemorySpace;
 
 namespace {
+
+// Places in DeviceRunState::cells.
+constexpr std::int64_t kSeedCell = 0, kMarkCell = 8, kMarkBytes = 8, kCellBytes = 64;
 
 // Whether the step's kernel reads a packing in place of the constant.
 bool reads_packed(const plan::Step& step, const Tensor& constant) {
@@ -89,7 +95,18 @@ DeviceConstants device_constants(const plan::Plan& plan, const ProgramEnvironmen
   return constants;
 }
 
-DeviceRun::DeviceRun(const ProgramEnvironment& environment, DeviceRunState& state, RunControl& control)
+std::unique_ptr<DeviceRunState> make_device_state(const plan::Plan& plan, const ProgramEnvironment& environment) {
+  auto state = std::make_unique<DeviceRunState>();
+  if (plan.draws_on_device || plan.first_writing_step != SIZE_MAX)
+    state->cells =
+        allocate_on({environment.device, environment.device_account}, Purpose::plans, DType::u8, {kCellBytes});
+  state->recorded.resize(plan.segments.size());
+  state->stream = environment.device->make_stream();
+  return state;
+}
+
+DeviceRun::DeviceRun(const ProgramEnvironment& environment, const plan::Plan& plan, DeviceRunState& state,
+                     RunControl& control)
     : device_(*environment.device),
       state_(state),
       control_(control),
@@ -98,6 +115,11 @@ DeviceRun::DeviceRun(const ProgramEnvironment& environment, DeviceRunState& stat
   environment.device_copies->release_staging();  // of constants that came while the run before computed
   resources_.stream = state.stream.get();
   resources_.stop = nullptr;  // work that is enqueued may outlive the run in a recording
+  if (plan.draws_on_device) {
+    copy(cell(kSeedCell), &resources_.seed, sizeof resources_.seed);
+    resources_.seed_cell = reinterpret_cast<const std::uint64_t*>(cell(kSeedCell));
+  }
+  if (plan.first_writing_step != SIZE_MAX) state.stream->fill(cell(kMarkCell), std::byte{0}, kMarkBytes);
   if (control.timings == nullptr) return;
   origin_ = record();
   origin_ns_ = control.clock->now_ns();
@@ -142,6 +164,15 @@ void DeviceRun::wait_for(const plan::Step& step) {
     event.wait();  // for what failed
   }
   copies_.deliver(*state_.stream, static_cast<std::size_t>(step.awaited));
+  move_arrivals(static_cast<std::size_t>(step.awaited));
+}
+
+void DeviceRun::move_arrivals(std::size_t last) {
+  std::erase_if(arrivals_, [&](Arrival& arrival) {
+    if (arrival.index > last) return false;
+    std::memcpy(arrival.to.mutable_raw(), staging(*arrival.copy), static_cast<std::size_t>(arrival.to.bytes()));
+    return true;
+  });
 }
 
 void DeviceRun::wait_for_constants(const DeviceConstants& constants, std::size_t step) {
@@ -152,23 +183,44 @@ void DeviceRun::wait_for_constants(const DeviceConstants& constants, std::size_t
 }
 
 bool DeviceRun::replays() const {
-  return control_.capture && control_.timings == nullptr && state_.has_run && device_.can_capture();
+  return control_.capture && control_.timings == nullptr && state_.has_run && state_.staging != nullptr &&
+         device_.can_capture();
 }
 
-void DeviceRun::replay(const std::function<void()>& enqueue) {
-  if (state_.recording == nullptr || state_.recorded_seed != resources_.seed) {
-    state_.recording.reset();
+void DeviceRun::replay(std::size_t segment, std::vector<const void*> addresses, const std::function<void()>& enqueue) {
+  DeviceRunState::Recorded& recorded = state_.recorded[segment];
+  if (recorded.recording == nullptr || recorded.addresses != addresses) {
     state_.stream->begin_capture();
     try {
       enqueue();
     } catch (...) {
-      state_.stream->end_capture();
+      state_.stream->abandon_capture();
       throw;
     }
-    state_.recording = state_.stream->end_capture();
-    state_.recorded_seed = resources_.seed;
+    recorded.recording = state_.stream->end_capture(std::move(recorded.recording));
+    recorded.addresses = std::move(addresses);
   }
-  state_.recording->replay(*state_.stream);
+  recorded.recording->replay(*state_.stream);
+}
+
+void DeviceRun::mark_writing() {
+  state_.stream->fill(cell(kMarkCell), std::byte{1}, kMarkBytes);
+}
+
+bool DeviceRun::has_begun_writing() noexcept {
+  try {
+    state_.stream->synchronise();
+  } catch (const std::exception&) {
+    // The failure that the caller asks about.
+  }
+  try {
+    std::array<std::byte, kMarkBytes> mark{};
+    state_.stream->copy_to_host(mark.data(), cell(kMarkCell), kMarkBytes);
+    state_.stream->synchronise();
+    return mark[0] != std::byte{0};
+  } catch (const std::exception&) {
+    return true;  // nobody can tell any more
+  }
 }
 
 void DeviceRun::begin_timing() {
@@ -181,9 +233,12 @@ void DeviceRun::end_timing(std::size_t timing) {
 }
 
 void DeviceRun::synchronise() {
-  const WithoutCore without_core(control_);
-  state_.stream->synchronise();
+  {
+    const WithoutCore without_core(control_);
+    state_.stream->synchronise();
+  }
   copies_.deliver_all();
+  move_arrivals(SIZE_MAX);
 }
 
 void DeviceRun::finish() {

@@ -20,15 +20,28 @@ struct ProgramEnvironment;
 
 // Objects that runs of one plan reuse, one run at a time. Belongs to a run state.
 struct DeviceRunState {
-  std::unique_ptr<backends::Stream> stream;
+  // A segment of the plan that was recorded, and the addresses of its operands that another run may have elsewhere.
+  struct Recorded {
+    std::unique_ptr<backends::Recording> recording;
+    std::vector<const void*> addresses;
+  };
+
   std::vector<std::unique_ptr<backends::Event>> events;  // by step, of copies that steps on the host wait for
   std::shared_ptr<std::byte> arena;                      // borrowed for each run
   std::byte* bound_arena = nullptr;                      // where the values in the arena lie
   bool has_run = false;                                  // to the end
-  std::unique_ptr<backends::Recording> recording;        // with the arena there, and this seed
-  std::uint64_t recorded_seed = 0;
-  std::size_t awaited_groups = 0;  // of the plan's constants, that the stream waits for
+  std::vector<Recorded> recorded;                        // by segment of the plan
+  std::size_t awaited_groups = 0;                        // of the plan's constants, that the stream waits for
+  // Pinned memory for the plan's copies, borrowed for each run. If null, there is none to spare: copies take what they
+  // need for as long as they need it, and nothing is recorded.
+  std::shared_ptr<std::byte> staging;
+  const std::byte* former_staging = nullptr;  // of the run before
+  Tensor cells;                               // device memory: the run's seed, and whether updates are being written
+  std::unique_ptr<backends::Stream> stream;   // last, because its destructor waits for work that uses the others
 };
+
+// Makes the objects that runs reuse, without arenas and staging memory. Throws Error(over_budget).
+std::unique_ptr<DeviceRunState> make_device_state(const plan::Plan& plan, const ProgramEnvironment& environment);
 
 // The plan's constants on the device. They are copied in the order of their first use while the first steps compute:
 // those that a step is the first to read are a group, and the step waits for it. A group costs an event, which is
@@ -45,7 +58,7 @@ DeviceConstants device_constants(const plan::Plan& plan, const ProgramEnvironmen
 // One run's use of a DeviceState. Its destructor waits for the stream, so that memory can go back whatever happened.
 class DeviceRun {
  public:
-  DeviceRun(const ProgramEnvironment& environment, DeviceRunState& state, RunControl& control);
+  DeviceRun(const ProgramEnvironment& environment, const plan::Plan& plan, DeviceRunState& state, RunControl& control);
   ~DeviceRun();
   DeviceRun(const DeviceRun&) = delete;
   DeviceRun& operator=(const DeviceRun&) = delete;
@@ -58,6 +71,13 @@ class DeviceRun {
   void copy(void* to, const void* from, std::int64_t bytes, std::size_t step = SIZE_MAX);
   // Keeps a value that enqueued work reads until the stream has passed it.
   void keep(Value value) { kept_.push_back(std::move(value)); }
+  // The staging memory of a copy step; null: there is none.
+  std::byte* staging(const plan::Step& copy) const {
+    return state_.staging != nullptr ? state_.staging.get() + copy.staging_offset : nullptr;
+  }
+  // The copy step `index` of the plan fills its staging memory; its bytes are moved to `to` when they have arrived and
+  // a step waits for them, or the run ends.
+  void expect(std::size_t index, const plan::Step& copy, Tensor to) { arrivals_.push_back({index, &copy, to}); }
 
   // Marks the end of an awaited copy; lets the calling thread wait for the last copy that conflicts with the step.
   void mark(const plan::Step& step, std::size_t index);
@@ -69,12 +89,19 @@ class DeviceRun {
   void begin_timing();
   void end_timing(std::size_t timing);
 
-  // Whether the run's recordable steps are replayed.
+  // Whether segments of the plan are replayed.
   bool replays() const;
-  // Enqueues what `enqueue` enqueues, from the recording that an earlier run made or this one makes.
-  void replay(const std::function<void()>& enqueue);
+  // Enqueues what `enqueue` enqueues for the segment, from the recording that an earlier run made or this one makes or
+  // updates. `addresses`: those that the operations use and that differ between runs.
+  void replay(std::size_t segment, std::vector<const void*> addresses, const std::function<void()>& enqueue);
 
-  // Waits for everything that is enqueued, without a core. Throws what failed on the stream.
+  // Enqueues a mark: work behind it writes over variables.
+  void mark_writing();
+  // Whether the device got as far as the mark before its work failed. Waits for the stream.
+  bool has_begun_writing() noexcept;
+
+  // Waits for everything that is enqueued, without a core, and moves what has arrived. Throws what failed on the
+  // stream.
   void synchronise();
   // Synchronises at the end of the steps, and fills in their timings.
   void finish();
@@ -84,7 +111,14 @@ class DeviceRun {
     std::unique_ptr<backends::Event> begin, end;
     std::size_t timing = 0;
   };
+  struct Arrival {
+    std::size_t index;
+    const plan::Step* copy;
+    Tensor to;
+  };
   std::unique_ptr<backends::Event> record();
+  void move_arrivals(std::size_t last);  // of the copy steps up to this one
+  std::byte* cell(std::int64_t offset) { return static_cast<std::byte*>(state_.cells.mutable_raw()) + offset; }
 
   const backends::Device& device_;
   DeviceRunState& state_;
@@ -92,6 +126,7 @@ class DeviceRun {
   backends::ExecutionResources resources_;
   std::vector<Value> kept_;
   StagedCopies copies_;
+  std::vector<Arrival> arrivals_;
   std::unique_ptr<backends::Event> origin_;  // when timings are wanted
   std::int64_t origin_ns_ = 0;               // on the run's clock
   std::vector<Timed> timed_;

@@ -41,17 +41,18 @@ void bind_device_constants(const PreparedPlan& prepared, RunState& state) {
 void prepare_device(const PreparedPlan& prepared, RunState& state, const ProgramEnvironment& environment) {
   const Plan& plan = *prepared.plan;
   if (state.device == nullptr) {
-    state.device = std::make_unique<DeviceRunState>();
-    state.device->stream = environment.device->make_stream();
+    state.device = make_device_state(plan, environment);
     bind_device_constants(prepared, state);
     bind_arena(plan, state, backends::MemorySpace::device, nullptr);
   }
   DeviceRunState& device = *state.device;
+  if (plan.staging_bytes > 0)
+    device.staging = take_staging(*environment.device, environment.account, plan.staging_bytes, device.former_staging);
+  device.former_staging = device.staging.get();
   if (plan.device_arena_bytes == 0) return;
   device.arena = device_blocks(*environment.device)
                      .take(plan.device_arena_bytes, environment.device_account, Purpose::arena, device.bound_arena);
   if (device.arena.get() == device.bound_arena) return;
-  device.recording.reset();
   bind_arena(plan, state, backends::MemorySpace::device, device.arena.get());
 }
 
@@ -92,7 +93,9 @@ std::vector<Value> execute(PreparedPlan& prepared, RunState& state, std::span<co
   if (plan.uses_device) prepare_device(prepared, state, environment);
   std::vector<Value> outputs = PlanRun(prepared, state, environment, control, variables).execute(inputs);
   state.arena.reset();
-  if (plan.uses_device) state.device->arena.reset();
+  if (!plan.uses_device) return outputs;
+  state.device->arena.reset();
+  state.device->staging.reset();
   return outputs;
 }
 

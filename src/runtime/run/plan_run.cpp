@@ -39,15 +39,16 @@ class Unstoppable {
 
 std::vector<Value> PlanRun::execute(std::span<const Value> inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) value(plan_.input_slots[i]) = inputs[i];
-  for (std::size_t i = 0; i < plan_.variable_slots.size(); ++i) value(plan_.variable_slots[i]) = variables_->value(i);
-  if (plan_.uses_device) device_ = std::make_unique<DeviceRun>(environment_, *state_.device, control_);
+  for (std::size_t i = 0; i < plan_.variable_slots.size(); ++i)
+    value(plan_.variable_slots[i]) = is_on_device(i) ? variables_->value_on(device_space(), i) : variables_->value(i);
+  if (plan_.uses_device) device_ = std::make_unique<DeviceRun>(environment_, plan_, *state_.device, control_);
   if (device_ != nullptr) bring_inputs_to_host();
   bind_outputs(inputs);
   if (prepared_.arrival != nullptr && !prepared_.arrival->is_complete()) arrival_ = prepared_.arrival.get();
   run_steps();
   if (arrival_ != nullptr) arrival_->wait_for_rest(control_);
-  if (device_ != nullptr) device_->finish();
-  if (updates_variables()) take_updates(writing_);
+  if (device_ != nullptr) finish_device();
+  if (updates_variables()) take_updates(writing_ && takes_early());
   std::vector<Value> outputs;
   try {
     outputs = collected_ ? std::move(*collected_) : collect_outputs(true);
@@ -65,32 +66,44 @@ void PlanRun::run_steps() {
   // A queue may touch the arena at any time.
   const std::byte* watched = plan_.uses_device ? nullptr : state_.arena.get();
   const ClosedArena closed(plan_, watched);
-  const bool replays = device_ != nullptr && plan_.end_recordable > plan_.first_recordable && device_->replays();
-  const std::size_t first_replayed = replays ? plan_.first_recordable : SIZE_MAX;
+  const bool replays = device_ != nullptr && device_->replays();
+  std::size_t segment = 0;
   std::optional<Unstoppable> unstoppable;
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const bool is_replayed = replays && segment < plan_.segments.size() && plan_.segments[segment].first == i;
+    const std::size_t end = is_replayed ? plan_.segments[segment].end : i + 1;
     try {
       if (!writing_) pass_gate(i);
       if (arrival_ != nullptr) arrival_->wait_for_step(i, control_);
-      if (i == plan_.first_writing_step && updates_variables()) {
+      if (i <= plan_.first_writing_step && plan_.first_writing_step < end && updates_variables()) {
         if (arrival_ != nullptr) arrival_->wait_for_all(control_);
+        if (device_ != nullptr && plan_.settles_before_writing) device_->synchronise();
         begin_writing();
         unstoppable.emplace(control_.resources);
+        if (device_ != nullptr && !is_replayed) device_->mark_writing();
       }
       const StepAccess access(plan_, plan_.steps[i], watched);
-      if (i == first_replayed) {
-        replay_steps();
-        i = plan_.end_recordable - 1;
-        continue;
-      }
-      base::with_memory_errors([&] { run_step(i); });
+      base::with_memory_errors([&] { is_replayed ? replay_segment(segment++) : run_step(i); });
     } catch (Error& error) {
-      if (variables_ != nullptr && !variables_->damaged().empty())
-        error.add_context("a run that had begun to write " + variables_->damaged() + ", which are damaged");
+      add_damage(error);
       error.add_context(plan::describe(plan_, plan_.steps[i]));
       throw;
     }
-    for (std::int32_t dying : plan_.steps[i].dying) value(dying) = {};
+    for (; i + 1 < end; ++i) forget_dying(plan_.steps[i]);
+    forget_dying(plan_.steps[i]);
+  }
+}
+
+void PlanRun::forget_dying(const Step& step) {
+  for (const std::int32_t dying : step.dying) value(dying) = {};
+}
+
+void PlanRun::finish_device() {
+  try {
+    device_->finish();
+  } catch (Error& error) {
+    add_damage(error);
+    throw;
   }
 }
 
@@ -142,8 +155,12 @@ void PlanRun::run_step(std::size_t index) {
     }
     switch (step.kind) {
       case StepKind::kernel:
-        if (step.space == MemorySpace::device) enqueue_kernel(index);
-        else run_kernel(index);
+        if (step.space == MemorySpace::host) {
+          run_kernel(index);
+        } else {
+          provide_storage(step);
+          enqueue_kernel(index);
+        }
         break;
       case StepKind::copy:
         run_copy(index);

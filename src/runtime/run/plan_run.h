@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/run/executor.h"
 #include "runtime/variables/variable_run.h"
 
@@ -40,6 +41,8 @@ class PlanRun {
 
   // The walk.
   void run_steps();
+  void forget_dying(const plan::Step& step);
+  void finish_device();
   void pass_gate(std::size_t index);
   void run_step(std::size_t index);
   bool is_timed_by_events(const plan::Step& step) const;
@@ -68,22 +71,39 @@ class PlanRun {
   void bring_inputs_to_host();
   bool is_read_on_host(std::int32_t index) const;
   bool is_copied(std::int32_t index) const;  // by a copy step
+  // Before a step is enqueued: storage for its results, and its views.
+  void provide_storage(const plan::Step& step);
+  // Before a copy step is enqueued: what it copies to the device is written to staging memory.
+  void stage(const plan::Step& step);
+  void enqueue_copy(const plan::Step& step);
+  // When a copy step is enqueued, or the recording that it is part of.
+  void follow_copy(std::size_t index);
   void run_copy(std::size_t index);
   void enqueue_kernel(std::size_t index);
-  void replay_steps();
+  void replay_segment(std::size_t segment);
+  // Addresses that the steps use and that differ between runs.
+  std::vector<const void*> changing_addresses(const plan::DeviceSegment& segment) const;
+  DeviceSpace device_space() const { return {environment_.device, environment_.device_account}; }
 
   // Variables.
   bool updates_variables() const;
   bool is_written_over(std::int32_t variable) const;
   // Whether a step that begin_writing() comes before computes the value.
   bool comes_last(std::int32_t index) const;
+  bool is_on_device(std::size_t variable) const;
+  // Whether updates that are complete before the first is written over its variable are taken before that. Without, all
+  // are results of their own, and taking them cannot fail.
+  bool takes_early() const { return device_ == nullptr || plan_.settles_before_writing; }
   // From here on nothing stops the run, which has all memory that it needs.
   void begin_writing();
+  // Says in the error which variables are damaged.
+  void add_damage(Error& error);
   // Memory for the next value of a variable.
   Value storage_for_update(std::size_t variable, const ir::ValueType& type);
   // Gives updates to variables_, which become the state when that is finished: all, or those that come last alone.
   void take_updates(bool only_last);
   void take_update(std::size_t variable);
+  void take_updates_before_writing();
 
   // Outputs.
   const Tensor* bound_memory(std::size_t output) const;
@@ -114,7 +134,6 @@ class PlanRun {
   RunState& state_;
   const ProgramEnvironment& environment_;
   RunControl& control_;
-  std::unique_ptr<DeviceRun> device_;                                // null unless the plan uses a device
   std::vector<std::pair<std::int32_t, const Tensor*>> bound_slots_;  // results that are written to the caller's memory
   const WeightArrival* arrival_ = nullptr;                           // null: all weights are there
   VariableRun* variables_;
@@ -122,6 +141,8 @@ class PlanRun {
   std::optional<std::vector<Value>> collected_;  // outputs that were there before
   std::vector<Tensor> next_values_;              // by variable: memory of those that begin_writing provided for
   std::vector<std::pair<std::int32_t, Value>> reserved_;  // results of the steps behind begin_writing
+  // Null unless the plan uses a device. The last member, because its destructor waits for work that uses the others.
+  std::unique_ptr<DeviceRun> device_;
 };
 
 }  // namespace tessera::runtime

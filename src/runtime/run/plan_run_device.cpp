@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "backends/transient_memory.h"
 #include "base/error.h"
@@ -41,19 +42,54 @@ bool PlanRun::is_copied(std::int32_t index) const {
       plan_.steps, [&](const Step& step) { return step.kind == StepKind::copy && step.first_output == index; });
 }
 
-void PlanRun::run_copy(std::size_t index) {
-  const Step& step = plan_.steps[index];
-  const Slot& to = slot(step.first_output);
-  if (to.place == Place::result) value(step.first_output) = storage_for(step.first_output, step.output_types[0]);
+void PlanRun::provide_storage(const Step& step) {
+  if (step.kind == StepKind::alias) return make_view(step);
+  for (std::int32_t k = 0; k < step.output_count; ++k) {
+    const std::int32_t output = step.first_output + k;
+    if (slot(output).place == Place::result && !value(output).has_value())
+      value(output) = storage_for(output, step.output_types[static_cast<std::size_t>(k)]);
+  }
+}
+
+void PlanRun::stage(const Step& step) {
   const Value& source = value(step.inputs[0]);
   require(source.is_tensor() && source.tensor().bytes() == value(step.first_output).tensor().bytes(),
-          ErrorKind::invalid_model, "{} is expected to be {}", ir::to_string(to.type),
+          ErrorKind::invalid_model, "{} is expected to be {}", ir::to_string(slot(step.first_output).type),
           source.is_tensor() ? to_string(source.tensor().shape()) : "a tensor");
+  if (step.space == MemorySpace::host || source.tensor().bytes() == 0) return;
+  const void* const from = source.tensor().raw();
+  std::byte* const staging = device_->staging(step);
+  if (staging != nullptr && !device_->is_on_device(from))
+    std::memcpy(staging, from, static_cast<std::size_t>(source.tensor().bytes()));
+}
+
+void PlanRun::enqueue_copy(const Step& step) {
   Tensor result = value(step.first_output).tensor();
-  device_->copy(result.mutable_raw(), source.tensor().raw(), result.bytes(), index);
+  if (result.bytes() == 0) return;
+  const void* from = value(step.inputs[0]).tensor().raw();
+  void* to = result.mutable_raw();
+  std::byte* const staging = device_->staging(step);
+  if (staging != nullptr && !device_->is_on_device(from)) from = staging;
+  if (staging != nullptr && !device_->is_on_device(to)) to = staging;
+  device_->copy(to, from, result.bytes(), static_cast<std::size_t>(&step - plan_.steps.data()));
+}
+
+void PlanRun::follow_copy(std::size_t index) {
+  const Step& step = plan_.steps[index];
   device_->mark(step, index);
+  const Tensor& result = value(step.first_output).tensor();
+  if (device_->staging(step) != nullptr && result.bytes() > 0 && !device_->is_on_device(result.raw()))
+    device_->expect(index, step, result);
   const Place place = slot(step.inputs[0]).place;
-  if (place == Place::dynamic || place == Place::result || place == Place::alias) device_->keep(source);
+  if (place == Place::dynamic || place == Place::result || place == Place::alias) device_->keep(value(step.inputs[0]));
+}
+
+void PlanRun::run_copy(std::size_t index) {
+  const Step& step = plan_.steps[index];
+  provide_storage(step);
+  stage(step);
+  enqueue_copy(step);
+  follow_copy(index);
 }
 
 void PlanRun::enqueue_kernel(std::size_t index) {
@@ -67,12 +103,42 @@ void PlanRun::enqueue_kernel(std::size_t index) {
   backends::run_kernel(*step.kernel, context);
 }
 
-void PlanRun::replay_steps() {
-  device_->replay([&] {
-    for (std::size_t i = plan_.first_recordable; i < plan_.end_recordable; ++i) {
+std::vector<const void*> PlanRun::changing_addresses(const plan::DeviceSegment& segment) const {
+  std::vector<const void*> addresses{state_.device->arena.get(), state_.device->staging.get()};
+  const auto add = [&](std::int32_t index) {
+    if (index < 0) return;
+    const Slot& own = slot(index);
+    const Place place = own.place == Place::alias ? slot(own.source).place : own.place;
+    if (place == Place::arena || place == Place::constant || place == Place::none) return;
+    // Values in host memory are copied through staging memory.
+    const void* const address = state_.values[static_cast<std::size_t>(index)].tensor().raw();
+    addresses.push_back(device_->is_on_device(address) ? address : nullptr);
+  };
+  for (std::size_t i = segment.first; i < segment.end; ++i) {
+    for (const std::int32_t input : plan_.steps[i].inputs) add(input);
+    for (std::int32_t k = 0; k < plan_.steps[i].output_count; ++k) add(plan_.steps[i].first_output + k);
+  }
+  return addresses;
+}
+
+void PlanRun::replay_segment(std::size_t segment) {
+  const auto [first, end] = plan_.segments[segment];
+  for (std::size_t i = first; i < end; ++i) {
+    device_->wait_for(plan_.steps[i]);
+    provide_storage(plan_.steps[i]);
+    if (plan_.steps[i].kind == StepKind::copy) stage(plan_.steps[i]);
+  }
+  device_->wait_for_constants(prepared_.device_constants, end - 1);
+  device_->replay(segment, changing_addresses(plan_.segments[segment]), [&] {
+    for (std::size_t i = first; i < end; ++i) {
+      if (i == plan_.first_writing_step && writing_) device_->mark_writing();
       if (plan_.steps[i].kind == StepKind::kernel) enqueue_kernel(i);
+      if (plan_.steps[i].kind == StepKind::copy) enqueue_copy(plan_.steps[i]);
     }
   });
+  for (std::size_t i = first; i < end; ++i) {
+    if (plan_.steps[i].kind == StepKind::copy) follow_copy(i);
+  }
 }
 
 }  // namespace tessera::runtime

@@ -57,23 +57,35 @@ void VariableRun::end_turn() {
   store_.notify();
 }
 
-std::vector<Tensor> VariableRun::begin_writing(std::span<const std::size_t> variables) {
+std::vector<Tensor> VariableRun::begin_writing(std::span<const std::size_t> variables,
+                                               const std::vector<bool>& on_device, const DeviceSpace& space) {
   std::vector<Tensor> memory(variables.size());
+  const auto is_on_device = [&](std::size_t variable) { return !on_device.empty() && on_device[variable]; };
   {
     const std::lock_guard lock(store_.mutex_);
     for (std::size_t k = 0; k < variables.size(); ++k) {
       const std::size_t i = variables[k];
       const bool present = store_.entries_[places_[i]].value.same_as(held_[i]);
-      if (!held_[i].is_writable(present ? 2 : 1)) continue;
-      memory[k] = held_[i].tensor();
+      const int own_holders = present ? 2 : 1;
+      if (is_on_device(i)) {
+        if (!held_[i].is_writable_on(*space.device, own_holders)) continue;
+        held_[i].keep_on_device_only();
+        memory[k] = held_[i].on_device(space);
+      } else {
+        if (!held_[i].is_writable(own_holders)) continue;
+        held_[i].keep_on_host_only();
+        memory[k] = held_[i].tensor();
+      }
       written_over_[i] = present;
       writing_ = writing_ || present;
     }
     if (writing_) store_.writing_ = true;
   }
   for (std::size_t k = 0; k < variables.size(); ++k) {
-    const Tensor& value = held_[variables[k]].tensor();
-    if (!memory[k].has_value()) memory[k] = store_.memory_.allocate(value.dtype(), value.shape());
+    if (memory[k].has_value()) continue;
+    const HeldValue& value = held_[variables[k]];
+    memory[k] = is_on_device(variables[k]) ? allocate_on(space, Purpose::variables, value.dtype(), value.shape())
+                                           : store_.memory_.allocate(value.dtype(), value.shape());
   }
   return memory;
 }
@@ -93,7 +105,12 @@ std::string VariableRun::damaged() const {
 
 void VariableRun::update(std::size_t variable, Tensor next) {
   if (next.shares_storage_with(held_[variable].tensor())) next_[variable] = held_[variable];
-  else next_[variable].emplace(std::move(next), true);
+  else next_[variable].emplace(std::move(next), true, store_.account_);
+}
+
+void VariableRun::update_on(const DeviceSpace& space, std::size_t variable, Tensor next) {
+  if (held_[variable].is_on_device_at(next)) next_[variable] = held_[variable];
+  else next_[variable].emplace(std::move(next), *space.device, store_.account_);
 }
 
 void VariableRun::update_by(std::size_t variable, std::size_t other) {

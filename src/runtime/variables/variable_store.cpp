@@ -13,20 +13,35 @@ namespace {
 // How soon a run that waits for its turn finds that it is to stop.
 constexpr std::int64_t kStopCheckNs = 10'000'000;
 
-std::string describe_type(const Tensor& tensor) {
-  return std::string(name_of(tensor.dtype())) + to_string(tensor.shape());
+std::string describe_type(const auto& value) {
+  return std::string(name_of(value.dtype())) + to_string(value.shape());
 }
 
-bool same_type(const Tensor& a, const Tensor& b) {
+bool same_type(const HeldValue& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape();
 }
 
 }  // namespace
 
-HeldValue::HeldValue(Tensor tensor, bool writable, MemoryCharge charge) : value_(std::make_shared<Counted>()) {
-  value_->tensor = std::move(tensor);
+HeldValue::HeldValue(Tensor tensor, bool writable, std::shared_ptr<MemoryAccount> account, MemoryCharge charge)
+    : value_(std::make_shared<Counted>()) {
+  value_->dtype = tensor.dtype();
+  value_->shape = tensor.shape();
+  value_->host = std::move(tensor);
+  value_->is_on_host.store(true, std::memory_order_relaxed);
   value_->writable = writable;
+  value_->account = std::move(account);
   value_->charge = std::move(charge);
+  value_->holders.store(1, std::memory_order_relaxed);
+}
+
+HeldValue::HeldValue(Tensor on_device, const backends::Device& device, std::shared_ptr<MemoryAccount> account)
+    : value_(std::make_shared<Counted>()) {
+  value_->dtype = on_device.dtype();
+  value_->shape = on_device.shape();
+  value_->device = &device;
+  value_->on_device = std::move(on_device);
+  value_->account = std::move(account);
   value_->holders.store(1, std::memory_order_relaxed);
 }
 
@@ -48,6 +63,66 @@ bool HeldValue::is_writable(int own_holders) const {
   return value_->writable && value_->holders.load(std::memory_order_acquire) == own_holders;
 }
 
+bool HeldValue::is_writable_on(const backends::Device& device, int own_holders) const {
+  if (value_->holders.load(std::memory_order_acquire) != own_holders) return false;
+  const std::lock_guard lock(value_->mutex);
+  return value_->device == &device && value_->on_device.has_value();
+}
+
+bool HeldValue::is_on_device_at(const Tensor& tensor) const {
+  const std::lock_guard lock(value_->mutex);
+  return tensor.shares_storage_with(value_->on_device);
+}
+
+void HeldValue::keep_on_host_only() {
+  // Nobody else holds the value, so nobody copies it meanwhile.
+  if (value_->device == nullptr) return;
+  value_->device = nullptr;
+  value_->on_device = {};
+}
+
+void HeldValue::keep_on_device_only() {
+  const std::lock_guard lock(value_->mutex);
+  value_->is_on_host.store(false, std::memory_order_relaxed);
+  value_->host = {};
+  value_->charge = {};
+  value_->writable = false;
+}
+
+void HeldValue::Counted::copy_to_host() {
+  const std::lock_guard lock(mutex);
+  if (is_on_host.load(std::memory_order_relaxed)) return;
+  Tensor copy = ResultAllocator(account, Purpose::variables).allocate(dtype, shape);
+  if (copy.bytes() > 0) {
+    const std::unique_ptr<backends::Stream> stream = device->make_stream();
+    stream->copy_to_host(copy.mutable_raw(), on_device.raw(), copy.bytes());
+    stream->synchronise();
+  }
+  host = std::move(copy);
+  writable = true;
+  is_on_host.store(true, std::memory_order_release);
+}
+
+Tensor HeldValue::Counted::copy_to_device(const DeviceSpace& space) {
+  {
+    const std::lock_guard lock(mutex);
+    if (on_device.has_value() && device == space.device) return on_device;
+  }
+  if (!is_on_host.load(std::memory_order_acquire)) copy_to_host();
+  const std::lock_guard lock(mutex);
+  if (on_device.has_value() && device == space.device) return on_device;
+  Tensor copy = allocate_on(space, Purpose::variables, dtype, shape);
+  if (copy.bytes() > 0) {
+    const std::unique_ptr<backends::Stream> stream = space.device->make_stream();
+    stream->copy_to_device(copy.mutable_raw(), host.contents().raw(), copy.bytes());
+    stream->synchronise();
+  }
+  // Runs on another device that hold the value hold its memory there as well.
+  device = space.device;
+  on_device = copy;
+  return copy;
+}
+
 Tensor HeldValue::view() const {
   auto holder = std::make_shared<HeldValue>(*this);
   auto* data = const_cast<void*>(tensor().raw());
@@ -64,7 +139,7 @@ std::vector<std::size_t> Variables::declare(const std::vector<ir::Variable>& var
   for (const ir::Variable& variable : variables) {
     const auto known = places_.find(variable.name);
     if (known != places_.end()) {
-      const Tensor& value = entries_[known->second].value.tensor();
+      const HeldValue& value = entries_[known->second].value;
       require(same_type(value, variable.initial), ErrorKind::invalid_argument,
               "variable '{}' is {} in the model, but {} in the store that it is to share", variable.name,
               describe_type(variable.initial), describe_type(value));
@@ -73,7 +148,7 @@ std::vector<std::size_t> Variables::declare(const std::vector<ir::Variable>& var
     }
     places.push_back(entries_.size() + added.size());
     MemoryCharge charge(account_, Purpose::variables, variable.initial.bytes());
-    added.push_back({variable.name, HeldValue(variable.initial, false, std::move(charge))});
+    added.push_back({variable.name, HeldValue(variable.initial, false, account_, std::move(charge))});
   }
   for (Entry& entry : added) {
     places_.emplace(entry.name, entries_.size());
@@ -144,13 +219,13 @@ Tensor Variables::get(std::string_view name) {
 void Variables::set(std::string_view name, const Tensor& value) {
   std::unique_lock lock(mutex_);
   const std::size_t place = place_of(name);
-  const Tensor& present = entries_[place].value.tensor();
+  const HeldValue& present = entries_[place].value;
   require(same_type(present, value), ErrorKind::invalid_argument, "variable '{}' is {}, but {} is given", name,
           describe_type(present), describe_type(value));
   lock.unlock();
   backends::ExecutionResources resources;
   resources.allocator = &memory_;
-  HeldValue next(resources.copy(value), true);
+  HeldValue next(resources.copy(value), true, account_);
   lock.lock();
   wait_until(lock, Clock::steady(), nullptr, [&] { return !writing_; });
   Entry& entry = entries_[place];

@@ -15,6 +15,7 @@
 
 #include "base/threads/stop_signal.h"
 #include "ir/graph.h"
+#include "runtime/memory/device_blocks.h"
 #include "runtime/memory/memory.h"
 #include "tessera/clock.h"
 #include "tessera/variable_store.h"
@@ -25,30 +26,62 @@ class VariableRun;
 
 // A value of a variable with the number of its holders: variables, runs and snapshots. Only a run writes to it, and
 // only while it and the variable are the only holders.
+//
+// The value is in host memory, in the memory of one device, or in both with the same elements. A copy that is missing
+// is made when somebody asks for it, and stays until a run writes to the other one.
 class HeldValue {
  public:
   HeldValue() = default;
-  // `writable`: whether the memory is the store's own. `charge`: of memory that its owner does not charge by itself.
-  HeldValue(Tensor tensor, bool writable, MemoryCharge charge = {});
+  // `writable`: whether the memory is the store's own. `account`: for host memory of a copy made later. `charge`: of
+  // memory that its owner does not charge by itself.
+  HeldValue(Tensor tensor, bool writable, std::shared_ptr<MemoryAccount> account, MemoryCharge charge = {});
+  // A value in the device's memory, which is the store's own.
+  HeldValue(Tensor on_device, const backends::Device& device, std::shared_ptr<MemoryAccount> account);
   HeldValue(const HeldValue& other);
   HeldValue(HeldValue&& other) noexcept = default;
   HeldValue& operator=(HeldValue other) noexcept;
   ~HeldValue();
 
-  const Tensor& tensor() const { return value_->tensor; }
+  DType dtype() const { return value_->dtype; }
+  const Shape& shape() const { return value_->shape; }
+  // The value in host memory. It is copied from the device if need be, which may take long: call it without a mutex
+  // that others wait for. Throws Error(over_budget), and what the device reports.
+  const Tensor& tensor() const {
+    if (!value_->is_on_host.load(std::memory_order_acquire)) value_->copy_to_host();
+    return value_->host;
+  }
+  // The value in the memory of the device, likewise.
+  Tensor on_device(const DeviceSpace& space) const { return value_->copy_to_device(space); }
+  // Whether the tensor is this value in the memory of the device.
+  bool is_on_device_at(const Tensor& tensor) const;
   bool same_as(const HeldValue& other) const { return value_ == other.value_; }
-  // Whether the memory may be written to if so many holders are the caller's own. What former holders did happened
-  // before.
+  // Whether the host memory may be written to if so many holders are the caller's own. What former holders did happened
+  // before. The value is in host memory.
   bool is_writable(int own_holders) const;
+  // Whether the memory of the device may be written to, likewise.
+  bool is_writable_on(const backends::Device& device, int own_holders) const;
+  // Drops the other copy, because this one is about to be written to by the only holder.
+  void keep_on_host_only();
+  void keep_on_device_only();
   // A tensor that is a holder.
   Tensor view() const;
 
  private:
   struct Counted {
-    Tensor tensor;
-    bool writable = false;
-    MemoryCharge charge;
+    DType dtype = DType::undefined;
+    Shape shape;
+    std::mutex mutex;  // of the copies that are made and dropped
+    std::atomic<bool> is_on_host{false};
+    Tensor host;
+    bool writable = false;  // the host memory
+    MemoryCharge charge;    // of the host memory
+    const backends::Device* device = nullptr;
+    Tensor on_device;                        // no tensor: not there
+    std::shared_ptr<MemoryAccount> account;  // of host memory
     std::atomic<int> holders{0};
+
+    void copy_to_host();
+    Tensor copy_to_device(const DeviceSpace& space);
   };
   std::shared_ptr<Counted> value_;
 };
@@ -79,7 +112,7 @@ class Variables {
   void restore(const VariableValues& values);
   std::int64_t bytes() const { return account_->used(Purpose::variables); }
 
-  // Memory of next values, charged as variables.
+  // Host memory of next values, charged as variables.
   backends::TensorAllocator& memory() { return memory_; }
 
  private:

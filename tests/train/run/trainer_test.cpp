@@ -5,6 +5,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "backends/backend_table.h"
+#include "backends/device_activity.h"
 #include "ops/core/builder.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
@@ -304,6 +306,45 @@ TEST(Trainer, AStepThatIsReplayedHasTheSameBits) {
   Trainer replayed(two_layers(), config);
   replayed.run();
   expect_same_state(state_of(eager, folder), state_of(replayed, folder));
+}
+
+// Steps copy their inputs up and what the log reads down; weights, moments and averages stay on the device.
+TEST(Trainer, NoWeightCrossesTheLinkInAStep) {
+  for (const bool averages : {false, true}) {
+    const test::TemporaryFolder folder;
+    TrainingConfig config = small();
+    config.steps = 12;
+    config.log_every = 6;
+    config.optimiser.weight_decay = 0.01;
+    if (averages) config.average_decay = 0.9;
+    config.device = "cpu";
+    Trainer eager(two_layers(), config);
+    eager.run();
+    config.device = averages ? "simulated:h100-sxm,compute=cpu,number=72" : "simulated:h100-sxm,compute=cpu,number=71";
+    const backends::Device& device = backends::find_device(config.device);
+    std::vector<backends::DeviceActivity> steps;
+    TrainingHooks hooks;
+    hooks.run = [&](Session& session, const NamedValues& inputs, const std::vector<OutputRequest>& wanted,
+                    const RunOptions& how) {
+      std::int64_t input_bytes = 0;
+      for (const auto& [name, value] : inputs) input_bytes += value.tensor().bytes();
+      const backends::DeviceActivity before = device.activity();
+      std::vector<Value> outputs = session.run(inputs, wanted, how);
+      steps.push_back(device.activity() - before);
+      if (steps.size() > 1) EXPECT_EQ(steps.back().bytes_to_device, input_bytes);
+      return outputs;
+    };
+    Trainer trainer(two_layers(), config);
+    trainer.run(hooks);
+    ASSERT_EQ(steps.size(), 12u);
+    EXPECT_EQ(steps[1].instantiations, 1);
+    for (std::size_t i = 1; i < steps.size(); ++i) {
+      EXPECT_LE(steps[i].bytes_to_host, 16) << i;
+      EXPECT_EQ(steps[i].replays, 1) << i;
+      if (i > 1) EXPECT_EQ(steps[i].instantiations, 0) << i;
+    }
+    expect_same_state(state_of(eager, folder), state_of(trainer, folder));
+  }
 }
 
 TEST(TrainingConfig, NamesTheNearestKey) {
