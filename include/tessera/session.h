@@ -99,9 +99,10 @@ struct RunOptions {
   std::optional<std::uint64_t> seed;
   std::int64_t time_limit_ns = 0;              // the run throws Error(over_budget) soon after that long; 0: no limit
   const Cancellation* cancellation = nullptr;  // must outlive the run
-  // If true, the second run of a plan whose steps are all on a device records them, and it and later runs replay the
-  // recording as a whole, which saves the launch of each step. The results are the same. The option has no effect on
-  // the CPU, on devices that cannot record, on plans with host steps, and on runs with timings.
+  // If true, the second run of a plan on a device records each sequence of steps between steps on the host, and it and
+  // later runs replay the recordings as a whole, with their own inputs and seeds, which saves the launch of each step.
+  // The results are the same. The option has no effect on the CPU, on devices that cannot record, and on runs with
+  // timings.
   bool capture = false;
   std::vector<StepTiming>* timings = nullptr;  // filled if given, with the first million steps at most
   StepGate* gate = nullptr;                    // asked between steps; must outlive the run
