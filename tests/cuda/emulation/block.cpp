@@ -107,10 +107,12 @@ void Block::enter(void* argument) {
     body = thread.block->body_;
   }
   (*body)();
-  const sanitizers::Unwatched unwatched;
-  thread.copies.land_all();
-  thread.state = Thread::State::finished;
-  sanitizers::release(&thread.block->order_);
+  {
+    const sanitizers::Unwatched ending;
+    thread.copies.land_all();
+    thread.state = Thread::State::finished;
+    sanitizers::release(&thread.block->order_);
+  }
   for (;;) thread.block->leave();
 }
 
@@ -223,7 +225,9 @@ Thread* Block::next_ready() {
 void Block::continue_thread(Thread& thread) {
   running_ = &thread;
   thread_index = thread.index;
+  sanitizers::run_with(&thread.unwatched);
   thread.fiber->switch_from(scheduler_);
+  sanitizers::run_with(nullptr);
   if (thread.state == Thread::State::finished) {
     finish_gatherings();
     finish_barriers();
@@ -241,6 +245,7 @@ void Block::yield() {
 void Block::fault(const std::string& what, Site site) {
   faulted_ = true;
   fault_ = what + " (" + text_of(site) + ")";
+  sanitizers::watch_again();
   for (;;) leave();
 }
 

@@ -89,6 +89,7 @@ struct Thread {
   std::string waits_for;       // what and where, while waiting
   std::function<bool()> test;  // set: becomes ready when this is true
   AsyncGroups copies;
+  int unwatched = 0;  // sanitizers.h
   unsigned lane() const { return number % 32; }
 };
 
@@ -201,7 +202,7 @@ class Block {
 // The place of the running thread in its launch, as CUDA names it. Written at every switch.
 inline constinit thread_local Dim3 thread_index{0, 0, 0}, block_index{0, 0, 0}, block_size, grid_size;
 
-// "kernel.cu:12"
+// The file and line, such as "block_test.cpp:12".
 std::string text_of(Site site);
 
 }  // namespace tessera::emulation

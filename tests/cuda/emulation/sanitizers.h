@@ -63,7 +63,14 @@ inline void release(void* place) {
 inline void acquire(void* place) {
   __tsan_acquire(place);
 }
+// How often the running fiber is unwatched. A fiber must not end so: the sanitizer would end the process.
+inline thread_local int scheduler_depth = 0;
+inline thread_local int* depth = &scheduler_depth;
+inline void run_with(int* fiber_depth) {
+  depth = fiber_depth != nullptr ? fiber_depth : &scheduler_depth;
+}
 inline void watch(bool on) {
+  *depth += on ? -1 : 1;
   if (on) {
     AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
     AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
@@ -72,8 +79,13 @@ inline void watch(bool on) {
     AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
   }
 }
+inline void watch_again() {
+  while (*depth > 0) watch(true);
+}
 #else
 inline void watch(bool) {}
+inline void watch_again() {}
+inline void run_with(int*) {}
 inline constexpr bool kRaces = false;
 inline void* this_race_fiber() {
   return nullptr;

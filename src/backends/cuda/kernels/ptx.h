@@ -355,9 +355,9 @@ __device__ __forceinline__ void copy_tile_async(void* shared, const TensorMap* m
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 // Asynchronous products of a warpgroup (four warps). a (64 rows) and b (128 columns) describe matrices in shared
-// memory: shared_matrix.h makes them. Warp w of the group has rows 16 w to 16 w + 15 of d, as fragments of 8 columns
-// each. d must not be touched between the product and the wait. The fence comes first, and again after threads touched
-// d.
+// memory: descriptors as the PTX manual lays them out. Warp w of the group has rows 16 w to 16 w + 15 of d, as
+// fragments of 8 columns each. d must not be touched between the product and the wait. The fence comes first, and again
+// after threads touched d.
 __device__ __forceinline__ void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }

@@ -1,0 +1,41 @@
+// Softmax and normalisations along the last axis: one block of 256 threads per row of a [rows, columns] matrix, whose
+// rows follow each other. Sums are float, from the types of the suffixes: f32, f16, bf16.
+#pragma once
+
+#include "backends/cuda/kernels/device_code.h"
+
+namespace tessera::cuda {
+
+inline constexpr int kRowThreads = 256;
+
+struct SoftmaxParameters {
+  const void* x;
+  void* y;  // may be x
+  int columns;
+  bool logarithm;  // y is the logarithm of the softmax
+};
+
+// y = (x - mean) / sqrt(variance + epsilon) × weight + bias; RMS normalisation leaves the mean out and takes the mean
+// of squares as the variance. weight and bias have x's type, or are null.
+struct NormalisationParameters {
+  const void* x;
+  void* y;  // may be x
+  const void* weight;
+  const void* bias;
+  int columns;
+  float epsilon;
+};
+
+extern "C" {
+__global__ void softmax_f32(SoftmaxParameters p);
+__global__ void softmax_f16(SoftmaxParameters p);
+__global__ void softmax_bf16(SoftmaxParameters p);
+__global__ void layer_normalisation_f32(NormalisationParameters p);
+__global__ void layer_normalisation_f16(NormalisationParameters p);
+__global__ void layer_normalisation_bf16(NormalisationParameters p);
+__global__ void rms_normalisation_f32(NormalisationParameters p);
+__global__ void rms_normalisation_f16(NormalisationParameters p);
+__global__ void rms_normalisation_bf16(NormalisationParameters p);
+}
+
+}  // namespace tessera::cuda
