@@ -110,7 +110,9 @@ TEST_P(DeviceVariables, NoWeightCrossesTheLink) {
   // Updates that kernels of the CPU write over their variables keep the addresses; others move, and the recording with
   // them.
   EXPECT_EQ(recorded.instantiations, 0);
-  if (std::string(compute) == "cpu") EXPECT_EQ(recorded.updates, 0);
+  if (std::string(compute) == "cpu") {
+    EXPECT_EQ(recorded.updates, 0);
+  }
   expect_same_variables(on_device, on_host);
 }
 

@@ -331,17 +331,18 @@ TEST(Trainer, NoWeightCrossesTheLinkInAStep) {
       const backends::DeviceActivity before = device.activity();
       std::vector<Value> outputs = session.run(inputs, wanted, how);
       steps.push_back(device.activity() - before);
-      if (steps.size() > 1) EXPECT_EQ(steps.back().bytes_to_device, input_bytes);
+      if (steps.size() > 1) {
+        EXPECT_EQ(steps.back().bytes_to_device, input_bytes);
+      }
       return outputs;
     };
     Trainer trainer(two_layers(), config);
     trainer.run(hooks);
     ASSERT_EQ(steps.size(), 12u);
-    EXPECT_EQ(steps[1].instantiations, 1);
     for (std::size_t i = 1; i < steps.size(); ++i) {
       EXPECT_LE(steps[i].bytes_to_host, 16) << i;
       EXPECT_EQ(steps[i].replays, 1) << i;
-      if (i > 1) EXPECT_EQ(steps[i].instantiations, 0) << i;
+      EXPECT_EQ(steps[i].instantiations, i == 1 ? 1 : 0) << i;
     }
     expect_same_state(state_of(eager, folder), state_of(trainer, folder));
   }
