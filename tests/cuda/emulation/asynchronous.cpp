@@ -60,7 +60,7 @@ void issue_copy(void* shared, const void* global, unsigned bytes, unsigned sourc
   probe(global, source_bytes);
   const auto land = [=] {
     const sanitizers::Watched watched;
-    std::memcpy(shared, global, source_bytes);
+    if (source_bytes > 0) std::memcpy(shared, global, source_bytes);
     std::memset(static_cast<std::byte*>(shared) + source_bytes, 0, bytes - source_bytes);
   };
   if (block.lands_now()) {
