@@ -27,7 +27,6 @@ class StepBuilder {
     sequence_ = input("sequence", {ir::Dim::symbol("rows")});
     pages_ = input("pages", {ir::Dim::symbol("sequences"), ir::Dim::symbol("columns")});
     const ValueId wanted = input("wanted", {ir::Dim::symbol("wanted")});
-    position_ids_ = ops_.add("Unsqueeze", {positions_, ops_.integers({0})});
     for (const RotaryTable& table : config_.rotary) add_rotary(table);
 
     const LanguageWeight embedding = matrix("token_embd", 0, config_.hidden);
@@ -114,13 +113,19 @@ class StepBuilder {
       }
     }
     const std::string suffix = std::to_string(rotary_.size());
-    rotary_.push_back(
-        {ops_.constant(std::move(cosines), "cosines." + suffix), ops_.constant(std::move(sines), "sines." + suffix)});
+    // The rows of the step are gathered once for all layers.
+    const auto rows_of = [&](Tensor all, const char* name) {
+      const ValueId table_value = ops_.constant(std::move(all), name + suffix);
+      const ValueId gathered = ops_.add("Gather", {table_value, positions_}, {{"axis", std::int64_t{0}}});
+      return ops_.add("Unsqueeze", {gathered, ops_.integers({0})});
+    };
+    const ValueId cosine_rows = rows_of(std::move(cosines), "cosines.");
+    rotary_.push_back({cosine_rows, rows_of(std::move(sines), "sines.")});
   }
   ValueId rotated(ValueId x, std::int64_t heads, const LanguageLayer& layer) {
     const auto& [cosines, sines] = rotary_[layer.rotary];
     const ValueId one_batch = ops_.add("Unsqueeze", {x, ops_.integers({0})});
-    const ValueId turned = ops_.add("RotaryEmbedding", {one_batch, cosines, sines, position_ids_},
+    const ValueId turned = ops_.add("RotaryEmbedding", {one_batch, cosines, sines},
                                     {{"num_heads", heads},
                                      {"interleaved", std::int64_t{config_.turns_neighbours ? 1 : 0}},
                                      {"rotary_embedding_dim", config_.rotated}});
@@ -236,8 +241,8 @@ class StepBuilder {
   const LanguageBuildOptions& options_;
   ir::Graph graph_;
   ops::GraphBuilder ops_;
-  ValueId positions_, sequence_, pages_, position_ids_;
-  std::vector<std::pair<ValueId, ValueId>> rotary_;  // cosines and sines
+  ValueId positions_, sequence_, pages_;
+  std::vector<std::pair<ValueId, ValueId>> rotary_;  // cosines and sines of the rows
 };
 
 }  // namespace
