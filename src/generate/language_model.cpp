@@ -37,13 +37,12 @@ struct Parts {
 };
 
 bool is_gguf(const std::filesystem::path& path) {
-  return !std::filesystem::is_directory(path) &&
-         io::GgufFile::recognises(io::MappedFile::map(io::InputFile::open(path))->bytes());
+  return !io::is_folder(path) && io::GgufFile::recognises(io::MappedFile::map(io::InputFile::open(path))->bytes());
 }
 
 // The only GGUF file of a folder without safetensors files, or the path itself.
 std::filesystem::path file_of(const std::filesystem::path& path) {
-  if (!std::filesystem::is_directory(path)) return path;
+  if (!io::is_folder(path)) return path;
   std::vector<std::filesystem::path> found;
   for (const auto& entry : std::filesystem::directory_iterator(path)) {
     if (entry.path().extension() == ".safetensors") return path;
@@ -62,9 +61,9 @@ Parts parts_of(const std::filesystem::path& given) {
           "'{}' is no language model; expected a .gguf file, or a folder with config.json, tokenizer.json and "
           ".safetensors files",
           path.string());
-  const std::filesystem::path folder = std::filesystem::is_directory(path) ? path
-                                       : path.has_parent_path()            ? path.parent_path()
-                                                                           : std::filesystem::path(".");
+  const std::filesystem::path folder = io::is_folder(path)      ? path
+                                       : path.has_parent_path() ? path.parent_path()
+                                                                : std::filesystem::path(".");
   return {generate::source_of_folder(folder), generate::text_of_folder(folder)};
 }
 

@@ -53,9 +53,14 @@ const ModelFormat& format_of(std::span<const std::byte> bytes) {
 }
 
 bool is_language_model(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) return true;
+  if (is_folder(path)) return true;
   if (path.filename().string().ends_with(".safetensors.index.json")) return true;
   return format_of(MappedFile::map(InputFile::open(path))->bytes()).language_model;
+}
+
+bool is_folder(const std::filesystem::path& path) noexcept {
+  std::error_code unknown;
+  return std::filesystem::is_directory(path, unknown);
 }
 
 }  // namespace tessera::io

@@ -51,4 +51,7 @@ const ModelFormat& format_of(std::span<const std::byte> bytes);
 // Throws Error(not_found, io) when there is nothing to read.
 bool is_language_model(const std::filesystem::path& path);
 
+// Whether the path leads to a folder; false also where that cannot be found out.
+bool is_folder(const std::filesystem::path& path) noexcept;
+
 }  // namespace tessera::io

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/no_memory.h"
 #include "base/numbers/checked.h"
+#include "io/model_format.h"
 #include "io/onnx/mapped_file.h"
 #include "io/safetensors/json_cursor.h"
 
@@ -230,7 +231,7 @@ void SafetensorsFile::sort_names() {
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   return base::with_memory_errors([&] {
-    const std::filesystem::path file = std::filesystem::is_directory(path) ? file_in(path) : path;
+    const std::filesystem::path file = is_folder(path) ? file_in(path) : path;
     SafetensorsFile result;
     result.folder_ = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
     if (ends_with(file, ".json")) result.add_index(file);

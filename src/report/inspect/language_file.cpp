@@ -171,8 +171,8 @@ std::string line(std::string_view title, std::string_view text) {
 }  // namespace
 
 LanguageFileInfo describe_language_file(const std::filesystem::path& path) {
-  const bool gguf = !std::filesystem::is_directory(path) &&
-                    io::GgufFile::recognises(io::MappedFile::map(io::InputFile::open(path))->bytes());
+  const bool gguf =
+      !io::is_folder(path) && io::GgufFile::recognises(io::MappedFile::map(io::InputFile::open(path))->bytes());
   LanguageFileInfo info = gguf ? describe_gguf(path) : describe_safetensors(path);
   std::ranges::stable_sort(info.formats, std::greater<>(), &LanguageFileInfo::Format::bytes);
   return info;
