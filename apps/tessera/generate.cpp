@@ -22,7 +22,8 @@ constexpr std::int64_t kMostPromptBytes = std::int64_t{64} << 20;
 
 struct GenerateVerb {
   GenerationOptions generation;
-  std::string prompt, file;
+  std::optional<std::string> prompt;
+  std::string file;
   bool json = false;
 };
 
@@ -33,9 +34,9 @@ std::string text_of_file(const std::string& path) {
 
 // The prompt from -p, --file or standard input.
 std::string prompt_of(const GenerateVerb& verb) {
-  require(verb.prompt.empty() || verb.file.empty(), ErrorKind::invalid_argument,
+  require(!verb.prompt || verb.file.empty(), ErrorKind::invalid_argument,
           "both --prompt and --file are given, expected one prompt");
-  if (!verb.prompt.empty()) return verb.prompt;
+  if (verb.prompt) return *verb.prompt;
   if (!verb.file.empty() && verb.file != "-") return text_of_file(verb.file);
   require(verb.file == "-" || isatty(STDIN_FILENO) == 0, ErrorKind::invalid_argument,
           "there is no prompt: give one by -p TEXT, --file FILE or on standard input");

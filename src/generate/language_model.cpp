@@ -8,7 +8,6 @@
 #include "generate/language_step.h"
 #include "generate/language_text.h"
 #include "io/model_format.h"
-#include "io/onnx/mapped_file.h"
 #include "tessera/generate.h"
 
 namespace tessera {
@@ -36,24 +35,9 @@ struct Parts {
   LanguageText text;
 };
 
-bool is_gguf(const std::filesystem::path& path) {
-  return !io::is_folder(path) && io::GgufFile::recognises(io::MappedFile::map(io::InputFile::open(path))->bytes());
-}
-
-// The only GGUF file of a folder without safetensors files, or the path itself.
-std::filesystem::path file_of(const std::filesystem::path& path) {
-  if (!io::is_folder(path)) return path;
-  std::vector<std::filesystem::path> found;
-  for (const auto& entry : std::filesystem::directory_iterator(path)) {
-    if (entry.path().extension() == ".safetensors") return path;
-    if (entry.path().extension() == ".gguf") found.push_back(entry.path());
-  }
-  return found.size() == 1 ? found[0] : path;
-}
-
 Parts parts_of(const std::filesystem::path& given) {
-  const std::filesystem::path path = file_of(given);
-  if (is_gguf(path)) {
+  const std::filesystem::path path = io::language_model_at(given);
+  if (io::is_gguf_file(path)) {
     const io::GgufFile file = io::GgufFile::open(path);
     return {generate::source_of_gguf(file), generate::text_of_gguf(file)};
   }

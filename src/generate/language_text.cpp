@@ -46,7 +46,7 @@ std::string contents(const std::filesystem::path& path) {
 
 // The object in a JSON file, empty when there is no such file.
 nlohmann::json object_in(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return nlohmann::json::object();
+  if (!io::is_present(path)) return nlohmann::json::object();
   nlohmann::json json = nlohmann::json::parse(contents(path), nullptr, false);
   require(json.is_object(), ErrorKind::invalid_model, "'{}' is no JSON object", path.string());
   return json;
@@ -134,8 +134,7 @@ LanguageText text_of_folder(const std::filesystem::path& folder) {
   const nlohmann::json config = object_in(folder / "tokenizer_config.json");
   text.bos_text = special_token(config, "bos_token");
   text.eos_text = special_token(config, "eos_token");
-  if (std::filesystem::exists(folder / "chat_template.jinja"))
-    text.chat_template = contents(folder / "chat_template.jinja");
+  if (io::is_present(folder / "chat_template.jinja")) text.chat_template = contents(folder / "chat_template.jinja");
   else text.chat_template = template_in(config);
   std::vector<std::int64_t> tokens = text.tokenizer.end_of_generation();
   for (const char* name : {"generation_config.json", "config.json"})

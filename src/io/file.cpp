@@ -131,4 +131,14 @@ std::optional<std::filesystem::path> cache_folder() {
   return std::filesystem::path(home) / ".cache" / "tessera";
 }
 
+bool is_folder(const std::filesystem::path& path) noexcept {
+  std::error_code unknown;
+  return std::filesystem::is_directory(path, unknown);
+}
+
+bool is_present(const std::filesystem::path& path) noexcept {
+  std::error_code unknown;
+  return std::filesystem::symlink_status(path, unknown).type() != std::filesystem::file_type::not_found;
+}
+
 }  // namespace tessera::io

@@ -58,9 +58,19 @@ bool is_language_model(const std::filesystem::path& path) {
   return format_of(MappedFile::map(InputFile::open(path))->bytes()).language_model;
 }
 
-bool is_folder(const std::filesystem::path& path) noexcept {
-  std::error_code unknown;
-  return std::filesystem::is_directory(path, unknown);
+bool is_gguf_file(const std::filesystem::path& path) {
+  return !is_folder(path) && GgufFile::recognises(MappedFile::map(InputFile::open(path))->bytes());
+}
+
+std::filesystem::path language_model_at(const std::filesystem::path& path) {
+  std::error_code unreadable;
+  std::vector<std::filesystem::path> found;
+  for (std::filesystem::directory_iterator entry(path, unreadable), end; !unreadable && entry != end;
+       entry.increment(unreadable)) {
+    if (entry->path().extension() == ".safetensors") return path;
+    if (entry->path().extension() == ".gguf") found.push_back(entry->path());
+  }
+  return found.size() == 1 ? found[0] : path;
 }
 
 }  // namespace tessera::io

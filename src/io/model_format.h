@@ -51,7 +51,9 @@ const ModelFormat& format_of(std::span<const std::byte> bytes);
 // Throws Error(not_found, io) when there is nothing to read.
 bool is_language_model(const std::filesystem::path& path);
 
-// Whether the path leads to a folder; false also where that cannot be found out.
-bool is_folder(const std::filesystem::path& path) noexcept;
+// Whether the path leads to a GGUF file. Throws as is_language_model does.
+bool is_gguf_file(const std::filesystem::path& path);
+// The only GGUF file of a folder without safetensors files, or the path itself.
+std::filesystem::path language_model_at(const std::filesystem::path& path);
 
 }  // namespace tessera::io

@@ -158,7 +158,7 @@ Package read_opened(const Container& container, const ModelLimits& limits) {
   package.origin.sections = container.sections();
   package.origin.decoder = container.decoder();
   package.graph = read_package_graph(graph, constants, held, {.limits = limits});
-  // Whether the plans of subgraphs ask for packed weights is not relied on.
+  // Packed weights are read here, because plans of subgraphs may never ask for them.
   const bool has_subgraphs = std::ranges::any_of(
       package.graph.order(), [&](ir::NodeId id) { return !ir::subgraphs_of(package.graph.node(id)).empty(); });
   if (container.decoder() != nullptr && has_subgraphs) container.verify(*container.find(kPacked));

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 import program
-from program import INVALID, NOT_FOUND, WRONG_CALL, run
+from program import INVALID, IO, NOT_FOUND, WRONG_CALL, run
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / ".models" / "smollm2"
 MODEL = FOLDER / "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -33,8 +33,14 @@ class Refusals(unittest.TestCase):
             self.fails(NOT_FOUND, "m.gguf' does not exist", "generate", file, "-p", "x")
             file.write_bytes(b"GGUF\3\0\0\0")
             self.fails(INVALID, "the header ends early", "generate", file, "-p", "x")
+            # The only GGUF file of a folder is the folder's model, for every verb.
+            for verb in (("generate", folder, "-p", "x"), ("info", folder), ("bench", folder)):
+                self.fails(INVALID, "the header ends early", *verb)
             file.write_bytes(b"nothing known")
             self.fails(WRONG_CALL, "is no language model", "generate", file, "-p", "x")
+            (pathlib.Path(folder) / "model.safetensors").symlink_to(pathlib.Path(folder) / "model.safetensors")
+            for verb in (("generate", folder, "-p", "x"), ("info", folder), ("bench", folder)):
+                self.fails(IO, "symbolic link", *verb)
 
 
 @unittest.skipUnless(MODEL.exists(), "scripts/fetch_models.py fetches smollm2")

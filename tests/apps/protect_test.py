@@ -45,7 +45,7 @@ class Protect(program.WithModel):
         for call in calls:
             self.succeeds(*call, "--key-file", self.key)
             self.fails(WRONG_CALL, "the model is protected, and no key is given", *call)
-        # What is made of it is protected for the same keys.
+        # The result is protected for the same keys.
         self.fails(WRONG_CALL, "no key is given", "run", self.folder / "again.tsr")
         self.succeeds("run", self.folder / "again.tsr", "--key-file", self.key)
 

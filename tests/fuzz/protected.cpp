@@ -60,7 +60,7 @@ void make_checksums_right(std::span<std::byte> bytes) {
   std::memcpy(bytes.data() + 24, &checksum, sizeof(checksum));
 }
 
-// What needs no key: the slots.
+// Describes the key slots, which needs no key.
 void try_keys(const io::Container& container) {
   const protect::Protection protection = protect::protection_of(container);
   for (const protect::KeySlot& slot : protection.slots) protect::describe(slot);

@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kChild = "TESSERA_TEST_SECRETS_IN";
 constexpr std::uint8_t kMask = 0x5A;
-// What is looked for, masked, so that looking for it does not find itself.
+// A secret to look for in memory, masked so that the search does not find its own copy.
 using Masked = std::array<std::uint8_t, 24>;
 
 Masked mask(const void* bytes) {

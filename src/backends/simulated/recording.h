@@ -22,7 +22,7 @@ class SimulatedRecording final : public Recording {
 
  private:
   void set_launch();
-  // Where operation `i` of a replay on `origin` runs.
+  // The stream on which the operations of a branch run when the recording is replayed on `origin`.
   SimulatedStream& stream_of(std::size_t branch, SimulatedStream& origin);
 
   SimulatedMachine& machine_;

@@ -137,7 +137,7 @@ const Thing* find_by_name(const std::vector<Thing>& things, const std::vector<st
   return found == order.end() || named(*found) != wanted ? nullptr : &things[*found];
 }
 
-// Where a file stands among those of a model: "name-00002-of-00003.gguf" is number 1 of 3.
+// The number of a file among those of a model, by its name: "name-00002-of-00003.gguf" is number 1 of 3.
 struct ShardName {
   std::string stem;
   std::int64_t number, count;

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/no_memory.h"
 #include "base/numbers/checked.h"
-#include "io/model_format.h"
+#include "io/file.h"
 #include "io/onnx/mapped_file.h"
 #include "io/safetensors/json_cursor.h"
 
@@ -134,7 +134,7 @@ bool ends_with(const std::filesystem::path& path, std::string_view ending) {
 // The file in a folder that opens its model.
 std::filesystem::path file_in(const std::filesystem::path& folder) {
   for (const char* name : {kIndexName, kUsualName})
-    if (std::filesystem::exists(folder / name)) return folder / name;
+    if (is_present(folder / name)) return folder / name;
   std::vector<std::filesystem::path> found;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (ends_with(entry.path(), ".safetensors")) found.push_back(entry.path());

@@ -27,9 +27,9 @@ class StepBuilder {
     sequence_ = input("sequence", {ir::Dim::symbol("rows")});
     pages_ = input("pages", {ir::Dim::symbol("sequences"), ir::Dim::symbol("columns")});
     const ValueId wanted = input("wanted", {ir::Dim::symbol("wanted")});
-    for (const RotaryTable& table : config_.rotary) add_rotary(table);
-
     const LanguageWeight embedding = matrix("token_embd", 0, config_.hidden);
+    check_head_size();
+    for (const RotaryTable& table : config_.rotary) add_rotary(table);
     const ValueId table = bytes_of("token_embd.weight", embedding);
     ValueId x = ops_.add("tessera::BlockGather", {table, ids}, block_attributes(embedding));
     if (config_.embedding_scale != 1) x = ops_.add("Mul", {x, ops_.scalar(config_.embedding_scale)});
@@ -62,6 +62,14 @@ class StepBuilder {
   }
   LanguageWeight matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const {
     return weight(name + ".weight", rows, columns);
+  }
+  // Tables of positions grow with the size of a head, which a file may state without having such heads.
+  void check_head_size() const {
+    const std::int64_t keys = config_.kv_heads * config_.head_size;
+    if (weights_.find("blk.0.attn_qkv.weight"))
+      matrix("blk.0.attn_qkv", config_.heads * config_.head_size + keys + config_.kv_heads * config_.value_size,
+             config_.hidden);
+    else matrix("blk.0.attn_k", keys, config_.hidden);
   }
   // Bytes of blocks, as they lie in the file.
   ValueId bytes_of(const std::string& name, const LanguageWeight& given) { return ops_.constant(given.tensor, name); }

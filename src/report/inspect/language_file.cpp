@@ -12,7 +12,6 @@
 #include "io/file.h"
 #include "io/gguf/gguf_file.h"
 #include "io/model_format.h"
-#include "io/onnx/mapped_file.h"
 #include "io/safetensors/safetensors_file.h"
 
 namespace tessera::report {
@@ -118,7 +117,7 @@ LanguageFileInfo describe_gguf(const std::filesystem::path& path) {
 
 // A JSON file of the folder, or null when it is absent.
 nlohmann::json json_file(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return nullptr;
+  if (!io::is_present(path)) return nullptr;
   const std::vector<std::byte> bytes = io::read_file(path, kMostJsonBytes);
   const auto* begin = reinterpret_cast<const char*>(bytes.data());
   nlohmann::json json = nlohmann::json::parse(begin, begin + bytes.size(), nullptr, false);
@@ -132,7 +131,7 @@ std::string text_file(const std::filesystem::path& path) {
 }
 
 std::string folder_template(const std::filesystem::path& folder) {
-  if (std::filesystem::exists(folder / "chat_template.jinja")) return text_file(folder / "chat_template.jinja");
+  if (io::is_present(folder / "chat_template.jinja")) return text_file(folder / "chat_template.jinja");
   const nlohmann::json config = json_file(folder / "tokenizer_config.json");
   return config.is_object() && config.contains("chat_template") && config["chat_template"].is_string()
              ? config["chat_template"].get<std::string>()
@@ -154,7 +153,7 @@ LanguageFileInfo describe_safetensors(const std::filesystem::path& path) {
     for (const auto& [key, value] : config.items())
       if (value.is_number() || value.is_boolean()) info.sizes.emplace_back(key, text_of(value));
   }
-  if (std::filesystem::exists(file.folder() / "tokenizer.json")) info.tokenizer = "tokenizer.json";
+  if (io::is_present(file.folder() / "tokenizer.json")) info.tokenizer = "tokenizer.json";
   info.chat_template = folder_template(file.folder());
   for (const io::SafetensorsTensor& tensor : file.tensors())
     add_tensor(
@@ -170,10 +169,9 @@ std::string line(std::string_view title, std::string_view text) {
 
 }  // namespace
 
-LanguageFileInfo describe_language_file(const std::filesystem::path& path) {
-  const bool gguf =
-      !io::is_folder(path) && io::GgufFile::recognises(io::MappedFile::map(io::InputFile::open(path))->bytes());
-  LanguageFileInfo info = gguf ? describe_gguf(path) : describe_safetensors(path);
+LanguageFileInfo describe_language_file(const std::filesystem::path& given) {
+  const std::filesystem::path path = io::language_model_at(given);
+  LanguageFileInfo info = io::is_gguf_file(path) ? describe_gguf(path) : describe_safetensors(path);
   std::ranges::stable_sort(info.formats, std::greater<>(), &LanguageFileInfo::Format::bytes);
   return info;
 }

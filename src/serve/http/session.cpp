@@ -137,7 +137,7 @@ void ServerSession::parse_received() {
     in_.consume(used);
     if (error == http::error::need_more) {
       error = {};
-      // What is left is a line or a trailer section whose end has not come.
+      // The bytes left are a line, or a trailer section, whose end has not come.
       if (in_.size() > static_cast<std::size_t>(limits().header_bytes))
         return end_with(refusal(431, "a chunk's header or the trailer section is too large"));
       break;

@@ -1,4 +1,4 @@
-// What tests of the emulation share.
+// Helpers that the tests of the emulation share.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -1,5 +1,7 @@
 // Products of fragments and the loading of their operands. The layouts are those that the PTX manual states (PTX
 // ISA 9.0, sections on mma, ldmatrix, wmma and wgmma), written down here once more as functions of lane and element.
+//
+// Length: one table of lanes and elements for each kind of fragment.
 #include <array>
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-// What the address and thread sanitizers have to be told of fibers and guarded memory; nothing in other builds.
+// Tells the address and thread sanitizers of fibers and guarded memory; does nothing in other builds.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +56,7 @@ inline void delete_race_fiber(void* fiber) {
 inline void switch_race_fiber(void* fiber) {
   __tsan_switch_to_fiber(fiber, 1);
 }
-// What a fiber did before release(place) is ordered before what another does after acquire(place).
+// Orders the work of a fiber before release(place) before the work of another after acquire(place).
 inline void release(void* place) {
   __tsan_release(place);
 }

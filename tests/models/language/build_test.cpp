@@ -117,6 +117,18 @@ TEST(BuildLanguageModel, QuantisedWeights) {
   expect_like_reference(tiny_language_model("phi3", sizes));
 }
 
+// The file says that each of two heads has a million elements: tables of positions for them would take 32 GiB.
+TEST(BuildLanguageModel, HeadsThatTheWeightsDoNotHave) {
+  TinyLanguageModel model = tiny_language_model("llama");
+  model.numbers["attention.key_length"] = 1 << 20;
+  model.numbers["context_length"] = 8192;
+  model.numbers.erase("rope.dimension_count");
+  const LanguageConfig config = read_language_config(model, model);
+  test::expect_error(ErrorKind::invalid_model,
+                     "the weight 'blk.0.attn_k.weight' has 36 rows of 52, expected 2097152 of 52",
+                     [&] { build_language_model(config, model, {kPages, DType::f16, false}); });
+}
+
 TEST(BuildLanguageModel, MissingAndWrongWeights) {
   const LanguageBuildOptions options{kPages, DType::f16, false};
   TinyLanguageModel model = tiny_language_model("llama");

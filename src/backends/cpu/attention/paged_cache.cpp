@@ -31,7 +31,7 @@ float round_to_bytes(std::span<const float> row, std::int8_t* to) {
   return scale;
 }
 
-// Where the positions of a step's sequences lie.
+// The places in the caches, or among the rows of the step, of the positions of the step's sequences.
 class Places {
  public:
   // Throws Error(failed) where a row has no place in the caches.

@@ -11,7 +11,7 @@
 
 namespace tessera::cuda {
 
-// What rounding to T and back makes of a value, and the epsilon of T.
+// The rounding of a value to T and back, and the epsilon of T.
 template <class T>
 struct NumberType;
 template <>

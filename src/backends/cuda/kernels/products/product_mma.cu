@@ -22,7 +22,7 @@ struct Stages {
   Stage stages[kStages];
 };
 
-// Where chunk `chunk` of 16 bytes of a row stands: eight rows in sequence use all banks.
+// The offset of a chunk of 16 bytes of a row. Chunks are swizzled, so that eight rows in sequence use all banks.
 __device__ __forceinline__ int place_of(int row, int chunk) {
   return row * kStepBytes + ((chunk ^ (row / 2 % kChunks)) * kChunk);
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kSide = 64, kWords = 16, kPadding = 4, kPerThread = 4;
 
-// What a tile holds: floats, or four bytes of the depth.
+// The type of an element of a tile: a float, or four int8 elements of the depth.
 template <class T>
 struct Word {
   using Type = float;
