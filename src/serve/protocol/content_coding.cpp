@@ -31,8 +31,8 @@ class Inflation {
   z_stream stream_{};
 };
 
-// The length of what a gzip file holds, by its last four bytes (RFC 1952, 2.3.1), or 0. It may be wrong: memory that is
-// reserved by it and not used costs no more than addresses.
+// The length of what a gzip file holds, by its last four bytes (RFC 1952, 2.3.1), or 0. Where it is wrong, zlib calls
+// the file malformed at its end.
 std::size_t stated_bytes(std::string_view body) {
   if (body.size() < 18 || !body.starts_with("\x1f\x8b")) return 0;
   std::size_t size = 0;
@@ -62,8 +62,12 @@ std::string decode_content(std::string_view coding, std::string_view body, std::
                                                    base::shown(coding)));
   Inflation inflation;
   z_stream& stream = inflation.stream();
+  // What is stated is claimed before the work: of several bodies for which there is not room together, the first ones
+  // are decompressed whole, where claims that grow step by step could end with every one of them refused.
+  std::size_t claimed = std::min(stated_bytes(body), static_cast<std::size_t>(max_bytes));
+  claim(claimed);
   std::string plain;
-  plain.reserve(std::min(stated_bytes(body), static_cast<std::size_t>(max_bytes)));
+  plain.reserve(claimed);
   std::array<char, kBlockBytes> block;
   stream.next_in = bytes_of(body);
   stream.avail_in = static_cast<uInt>(std::min<std::size_t>(body.size(), std::numeric_limits<uInt>::max()));
@@ -77,8 +81,10 @@ std::string decode_content(std::string_view coding, std::string_view body, std::
       throw Failure(Reason::bad_request, "the compressed body is malformed or cut off");
     if (static_cast<std::int64_t>(plain.size() + made) > max_bytes)
       throw Failure(Reason::too_large, fmt::format("the body is larger than {} bytes when decompressed", max_bytes));
-    claim(made);
     plain.append(block.data(), made);
+    if (plain.size() <= claimed) continue;
+    claim(plain.size() - claimed);
+    claimed = plain.size();
   }
   if (stream.avail_in != 0) throw Failure(Reason::bad_request, "bytes follow the compressed body");
   return plain;
