@@ -39,7 +39,7 @@ Dims unpacked(const InferContext& context, std::size_t input, std::size_t rank) 
   return {dims[0], heads, dims[1], head_size_of(context, dims[2], heads, name)};
 }
 
-void check_attributes(const InferContext& context, bool packed) {
+void check_attention_attributes(const InferContext& context, bool packed) {
   for (const std::string_view name : {"q_num_heads", "kv_num_heads"}) {
     context.check(!packed || context.has_attribute(name), "attribute '{}' is missing; inputs of rank 3 need it", name);
     if (!context.has_attribute(name)) continue;
@@ -79,7 +79,7 @@ void set_scores(InferContext& context, ir::Dims dims) {
   context.set_output(kAttentionStatistics, type == DType::f64 ? type : DType::f32, std::move(dims));
 }
 
-void infer(InferContext& context) {
+void infer_attention(InferContext& context) {
   std::optional<std::size_t> known;
   for (const std::size_t input : {kQuery, kKey, kValue}) {
     if (!known && context.dims(input) != nullptr) known = context.dims(input)->size();
@@ -92,7 +92,7 @@ void infer(InferContext& context) {
   }
   const std::size_t rank = *known;
   context.check(rank == 3 || rank == 4, "Q, K and V have rank {}, expected 3 or 4", rank);
-  check_attributes(context, rank == 3);
+  check_attention_attributes(context, rank == 3);
   const Dims q = unpacked(context, kQuery, rank), k = unpacked(context, kKey, rank),
              v = unpacked(context, kValue, rank);
   context.check(q[0].may_equal(k[0]) && q[0].may_equal(v[0]), "Q, K and V have batches {}, {} and {}", text_of(q[0]),
@@ -126,10 +126,10 @@ void infer_with_dropout(InferContext& context) {
   const float ratio = context.real("dropout");
   context.check(ratio >= 0 && ratio < 1, "dropout is {}, expected a number in [0, 1)", ratio);
   context.set_output(kAttentionRandom, DType::i64, {2});
-  infer(context);
+  infer_attention(context);
 }
 
-double operations(const NodeView& view) {
+double attention_operations(const NodeView& view) {
   const AttentionSizes sizes =
       attention_sizes(view, view.input(kQuery).shape, view.input(kKey).shape, view.input(kValue).shape,
                       view.has_input(kPastKey) ? &view.input(kPastKey).shape : nullptr);
@@ -214,16 +214,16 @@ void go_back(GradientContext& c) {
 
 constexpr TypeSet kMaskTypes = types::numbers | types::boolean;
 
-const std::vector<Parameter> kInputs{{"Q", types::floats, "T1"},
-                                     {"K", types::floats, "T1"},
-                                     {"V", types::floats, "T2"},
-                                     {"attn_mask", kMaskTypes, "U", optional},
-                                     {"past_key", types::floats, "T1", optional},
-                                     {"past_value", types::floats, "T2", optional},
-                                     {"nonpad_kv_seqlen", types::i64, "", optional},
-                                     {"replacement", types::floats, "", optional},
-                                     {"second_mask", types::floats, "", optional}};
-const std::vector<AttributeSpec> kAttributes{
+const std::vector<Parameter> kAttentionInputs{{"Q", types::floats, "T1"},
+                                              {"K", types::floats, "T1"},
+                                              {"V", types::floats, "T2"},
+                                              {"attn_mask", kMaskTypes, "U", optional},
+                                              {"past_key", types::floats, "T1", optional},
+                                              {"past_value", types::floats, "T2", optional},
+                                              {"nonpad_kv_seqlen", types::i64, "", optional},
+                                              {"replacement", types::floats, "", optional},
+                                              {"second_mask", types::floats, "", optional}};
+const std::vector<AttributeSpec> kAttentionAttributes{
     {"is_causal", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
     {"kv_num_heads", AttributeKind::integer},
     {"nan_rows", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
@@ -234,7 +234,7 @@ const std::vector<AttributeSpec> kAttributes{
     {"softmax_precision", AttributeKind::integer}};
 
 std::vector<AttributeSpec> attributes_with_dropout() {
-  std::vector<AttributeSpec> specs = kAttributes;
+  std::vector<AttributeSpec> specs = kAttentionAttributes;
   specs.push_back({"dropout", AttributeKind::real, std::nullopt, true});
   specs.push_back({"seed", AttributeKind::integer});
   specs.push_back(stream_attribute());
@@ -273,14 +273,14 @@ const OpDef attention{
     .name = "Attention",
     .since = 24,
     .product = several_products,
-    .inputs = kInputs,
+    .inputs = kAttentionInputs,
     .outputs = {{"Y", types::floats, "T1"},
                 {"present_key", types::floats, "T1", optional},
                 {"present_value", types::floats, "T2", optional},
                 {"qk_matmul_output", types::floats, "T1", optional}},
-    .attributes = kAttributes,
-    .infer = infer,
-    .operations = operations,
+    .attributes = kAttentionAttributes,
+    .infer = infer_attention,
+    .operations = attention_operations,
     .gradient = go_back,
 };
 
@@ -290,14 +290,14 @@ const OpDef attention_with_statistics{
     .name = "tessera::AttentionWithStatistics",
     .since = 1,
     .product = several_products,
-    .inputs = kInputs,
+    .inputs = kAttentionInputs,
     .outputs = {{"Y", types::floats, "T1"},
                 {"present_key", types::floats, "T1", optional},
                 {"present_value", types::floats, "T2", optional},
                 {"statistics", {DType::f32, DType::f64}, "", optional}},
-    .attributes = kAttributes,
-    .infer = infer,
-    .operations = operations,
+    .attributes = kAttentionAttributes,
+    .infer = infer_attention,
+    .operations = attention_operations,
     .gradient = go_back,
 };
 
@@ -307,7 +307,7 @@ const OpDef attention_with_dropout{
     .name = "tessera::AttentionWithDropout",
     .since = 1,
     .product = several_products,
-    .inputs = kInputs,
+    .inputs = kAttentionInputs,
     .outputs = {{"Y", types::floats, "T1"},
                 {"present_key", types::floats, "T1", optional},
                 {"present_value", types::floats, "T2", optional},
@@ -315,7 +315,7 @@ const OpDef attention_with_dropout{
                 {"random", types::i64, "", optional}},
     .attributes = attributes_with_dropout(),
     .infer = infer_with_dropout,
-    .operations = operations,
+    .operations = attention_operations,
     .gradient = go_back,
     .deterministic = false,
 };

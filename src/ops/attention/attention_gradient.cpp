@@ -22,7 +22,7 @@ void check_like(InferContext& context, std::size_t i, std::size_t other) {
                 context.op().inputs[other].name, text_of(*want));
 }
 
-void infer(InferContext& context) {
+void infer_attention_gradient(InferContext& context) {
   for (const std::size_t i : {input::query, input::key, input::value}) context.set_output(i, context.input(i));
   check_like(context, input::output_gradient, input::output);
   const ir::Dims *q = context.dims(input::query), *statistics = context.dims(input::statistics);
@@ -38,7 +38,7 @@ void infer(InferContext& context) {
 }
 
 // Five products of the size of the scores; attention has two.
-double operations(const NodeView& view) {
+double attention_gradient_operations(const NodeView& view) {
   const AttentionSizes sizes = attention_sizes(view, view.input(input::query).shape, view.input(input::key).shape,
                                                view.input(input::value).shape, nullptr);
   const double scores = static_cast<double>(sizes.batch) * static_cast<double>(sizes.query_heads) *
@@ -120,8 +120,8 @@ const OpDef attention_gradient{
                    {"q_num_heads", AttributeKind::integer},
                    {"scale", AttributeKind::real},
                    {"dropout", AttributeKind::real, ir::Attribute(0.0f)}},
-    .infer = infer,
-    .operations = operations,
+    .infer = infer_attention_gradient,
+    .operations = attention_gradient_operations,
 };
 
 }  // namespace tessera::ops

@@ -24,7 +24,7 @@ DType compute_type(const AttributeReader& reader, DType input) {
   return static_cast<DType>(asked);
 }
 
-void infer(InferContext& context) {
+void infer_flex_attention(InferContext& context) {
   const auto rank_4 = [&](std::size_t input) {
     const Dims* dims = context.dims(input);
     context.check(dims == nullptr || dims->size() == 4, "'{}' has shape {}, expected rank 4",
@@ -70,8 +70,8 @@ ValueId modify(GraphBuilder& builder, const AttributeReader& reader, std::string
   return result;
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_flex_attention(GraphBuilder& builder, const AttributeReader& reader,
+                                                             std::span<const ValueId> inputs) {
   const Dims *q = builder.dims(inputs[0]), *k = builder.dims(inputs[1]), *v = builder.dims(inputs[2]);
   if (q == nullptr || k == nullptr || v == nullptr) return std::nullopt;
   const bool known = (*q)[1].is_known() && (*k)[1].is_known() && (*q)[3].is_known() && (*v)[3].is_known();
@@ -107,8 +107,8 @@ const OpDef flex_attention{
                    {"score_mod", AttributeKind::graph},
                    {"softmax_precision", AttributeKind::integer},
                    {"scale", AttributeKind::real}},
-    .infer = infer,
-    .decompose = decompose,
+    .infer = infer_flex_attention,
+    .decompose = decompose_flex_attention,
 };
 
 }  // namespace tessera::ops

@@ -9,6 +9,7 @@
 #include "ops/attention/grouped_cache.h"
 #include "ops/core/check_operand.h"
 #include "ops/core/product.h"
+#include "ops/core/signatures.h"
 
 namespace tessera::ops {
 namespace {
@@ -37,7 +38,7 @@ enum Input : std::size_t {
   kKeyNorm,
 };
 
-void check_attributes(const InferContext& context) {
+void check_group_query_attention_attributes(const InferContext& context) {
   const std::int64_t heads = head_count(context, "num_heads"), kv_heads = head_count(context, "kv_num_heads");
   context.check(heads % kv_heads == 0, "{} query heads are not a multiple of {} key heads", heads, kv_heads);
   const std::int64_t window = context.integer("local_window_size"), shown = context.integer("qk_output");
@@ -73,7 +74,7 @@ DType cache_type(const InferContext& context) {
 }
 
 // Checks that key and value scales have one element, or one per channel.
-void check_scales(const InferContext& context, std::int64_t kv_heads, const Dim& size) {
+void check_group_query_attention_scales(const InferContext& context, std::int64_t kv_heads, const Dim& size) {
   const Dim wanted = context.text("k_quant_type") == "PER_CHANNEL" ? Dim(kv_heads) * size : Dim(1);
   for (const std::size_t i : {kKeyScale, kValueScale}) {
     if (!context.has_input(i) || context.dims(i) == nullptr || context.integer("kv_cache_bit_width") == 0) continue;
@@ -104,8 +105,8 @@ Dim present_length(const InferContext& context, const Dim& past, const Dim& fres
   return std::max(past.value(), (*total)[0]);
 }
 
-void infer(InferContext& context) {
-  check_attributes(context);
+void infer_group_query_attention(InferContext& context) {
+  check_group_query_attention_attributes(context);
   check_pairs(context);
   const std::int64_t heads = context.integer("num_heads"), kv_heads = context.integer("kv_num_heads");
   const bool packed = !context.has_input(kKey);
@@ -119,7 +120,7 @@ void infer(InferContext& context) {
                 to_string(query[1]));
   const Dim past = context.has_input(kPastKey) ? dims_of_rank(context, kPastKey, 4)[2] : Dim(0);
   const DType stored = cache_type(context);
-  check_scales(context, kv_heads, size);
+  check_group_query_attention_scales(context, kv_heads, size);
   Dim stored_size = size;
   if (stored == DType::u8 && size.is_known()) {
     context.check(size.value() % 2 == 0, "a cache of 4 bits with heads of size {}, expected an even size",
@@ -160,10 +161,10 @@ void infer(InferContext& context) {
 }
 
 // Decomposes a node with concrete shapes into a standard Attention over its cache.
-class Decomposition {
+class GroupQueryAttentionDecomposition {
  public:
-  Decomposition(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs,
-                const std::vector<Shape>& shapes)
+  GroupQueryAttentionDecomposition(GraphBuilder& builder, const AttributeReader& reader,
+                                   std::span<const ValueId> inputs, const std::vector<Shape>& shapes)
       : builder_(builder),
         reader_(reader),
         inputs_(inputs),
@@ -314,22 +315,16 @@ class Decomposition {
   ValueId visible_;
 };
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_group_query_attention(GraphBuilder& builder,
+                                                                    const AttributeReader& reader,
+                                                                    std::span<const ValueId> inputs) {
   const auto shapes = concrete_shapes(builder, inputs);
   if (!shapes) return std::nullopt;
-  return Decomposition(builder, reader, inputs, *shapes).run();
+  return GroupQueryAttentionDecomposition(builder, reader, inputs, *shapes).run();
 }
 
-constexpr TypeSet kFloats{DType::f32, DType::f16, DType::bf16}, kInteger{DType::i32};
-constexpr TypeSet kCache = kFloats | TypeSet{DType::i8, DType::u8};
+constexpr TypeSet kCache = types::floats_to_f32 | TypeSet{DType::i8, DType::u8};
 
-AttributeSpec integer(std::string_view name, std::int64_t value) {
-  return {name, AttributeKind::integer, ir::Attribute(value)};
-}
-AttributeSpec real(std::string_view name, float value) {
-  return {name, AttributeKind::real, ir::Attribute(value)};
-}
 AttributeSpec none(std::string_view name) {
   return {name, AttributeKind::text, ir::Attribute(std::string("NONE"))};
 }
@@ -347,43 +342,43 @@ const OpDef group_query_attention{
     .name = "com.microsoft::GroupQueryAttention",
     .since = 1,
     .product = several_products,
-    .inputs = {{"query", kFloats, "T"},
-               {"key", kFloats, "T", optional},
-               {"value", kFloats, "T", optional},
+    .inputs = {{"query", types::floats_to_f32, "T"},
+               {"key", types::floats_to_f32, "T", optional},
+               {"value", types::floats_to_f32, "T", optional},
                {"past_key", kCache, "T_CACHE", optional},
                {"past_value", kCache, "T_CACHE", optional},
-               {"seqlens_k", kInteger, "M"},
-               {"total_sequence_length", kInteger, "M"},
-               {"cos_cache", kFloats, "T", optional},
-               {"sin_cache", kFloats, "T", optional},
+               {"seqlens_k", types::i32, "M"},
+               {"total_sequence_length", types::i32, "M"},
+               {"cos_cache", types::floats_to_f32, "T", optional},
+               {"sin_cache", types::floats_to_f32, "T", optional},
                {"position_ids", types::i64, "", optional},
-               {"attention_bias", kFloats, "T", optional},
-               {"head_sink", kFloats, "T", optional},
+               {"attention_bias", types::floats_to_f32, "T", optional},
+               {"head_sink", types::floats_to_f32, "T", optional},
                {"k_scale", {DType::f32}, "", optional},
                {"v_scale", {DType::f32}, "", optional},
-               {"q_norm_weight", kFloats, "T", optional},
-               {"k_norm_weight", kFloats, "T", optional}},
-    .outputs = {{"output", kFloats, "T"},
+               {"q_norm_weight", types::floats_to_f32, "T", optional},
+               {"k_norm_weight", types::floats_to_f32, "T", optional}},
+    .outputs = {{"output", types::floats_to_f32, "T"},
                 {"present_key", kCache, "T_CACHE", optional},
                 {"present_value", kCache, "T_CACHE", optional},
-                {"output_qk", kFloats, "T", optional}},
+                {"output_qk", types::floats_to_f32, "T", optional}},
     .attributes = {{"num_heads", AttributeKind::integer, std::nullopt, true},
                    {"kv_num_heads", AttributeKind::integer, std::nullopt, true},
-                   integer("causal", 1),
-                   integer("do_rotary", 0),
+                   integer_attribute("causal", 1),
+                   integer_attribute("do_rotary", 0),
                    none("k_quant_type"),
-                   integer("kv_cache_bit_width", 0),
-                   integer("local_window_size", -1),
-                   real("qk_norm_epsilon", 1e-6f),
-                   integer("qk_output", 0),
-                   integer("rotary_interleaved", 0),
-                   real("scale", 0.0f),
-                   integer("sliding_window_cache", 0),
-                   integer("smooth_softmax", -1),
-                   real("softcap", 0.0f),
+                   integer_attribute("kv_cache_bit_width", 0),
+                   integer_attribute("local_window_size", -1),
+                   real_attribute("qk_norm_epsilon", 1e-6f),
+                   integer_attribute("qk_output", 0),
+                   integer_attribute("rotary_interleaved", 0),
+                   real_attribute("scale", 0.0f),
+                   integer_attribute("sliding_window_cache", 0),
+                   integer_attribute("smooth_softmax", -1),
+                   real_attribute("softcap", 0.0f),
                    none("v_quant_type")},
-    .infer = infer,
-    .decompose = decompose,
+    .infer = infer_group_query_attention,
+    .decompose = decompose_group_query_attention,
 };
 
 }  // namespace tessera::ops

@@ -3,6 +3,7 @@
 #include "ops/core/check_operand.h"
 #include "ops/core/gradient.h"
 #include "ops/core/product.h"
+#include "ops/core/signatures.h"
 
 namespace tessera::ops {
 namespace {
@@ -10,8 +11,6 @@ namespace {
 using ir::AttributeKind;
 using ir::Dim;
 using ir::Dims;
-
-constexpr TypeSet kFloats{DType::f16, DType::bf16, DType::f32};
 
 Dims rank_3(const InferContext& context, std::size_t input) {
   if (!context.has_input(input) || context.dims(input) == nullptr) return Dims(3);
@@ -74,14 +73,14 @@ Results checked_results(const InferContext& context) {
   return {{q[0], q[1], value_size * Dim(query_heads)}, state};
 }
 
-void infer(InferContext& context) {
+void infer_linear_attention(InferContext& context) {
   Results results = checked_results(context);
   context.set_output(0, context.dtype(0), std::move(results.output));
   context.set_output(1, context.has_input(3) ? context.dtype(3) : context.dtype(0), std::move(results.state));
 }
 
 // Decay, correction and update of the state, and reading it for every query head.
-double operations(const NodeView& view) {
+double linear_attention_operations(const NodeView& view) {
   const Shape& q = view.input(0).shape;
   const double steps = static_cast<double>(q[0]) * static_cast<double>(q[1]);
   const double state = static_cast<double>(view.input(1).shape[2]) * static_cast<double>(view.input(2).shape[2]) /
@@ -94,7 +93,7 @@ AttributeSpec heads(std::string_view name) {
   return {name, AttributeKind::integer, std::nullopt, true};
 }
 
-std::vector<AttributeSpec> attributes() {
+std::vector<AttributeSpec> linear_attention_attributes() {
   return {{"chunk_size", AttributeKind::integer, ir::Attribute(std::int64_t{64})},
           heads("kv_num_heads"),
           heads("q_num_heads"),
@@ -119,7 +118,7 @@ void gradient_of_linear_attention(GradientContext& c) {
   }
 }
 
-void infer_gradient(InferContext& context) {
+void infer_linear_attention_gradient(InferContext& context) {
   const Results results = checked_results(context);
   check_operand(context, 6, results.output);
   check_operand(context, 7, results.state);
@@ -137,16 +136,16 @@ const OpDef linear_attention{
     .name = "LinearAttention",
     .since = 27,
     .product = several_products,
-    .inputs = {{"query", kFloats, "T"},
-               {"key", kFloats, "T"},
-               {"value", kFloats, "T"},
-               {"past_state", kFloats, "S", optional},
-               {"decay", kFloats, "T", optional},
-               {"beta", kFloats, "T", optional}},
-    .outputs = {{"output", kFloats, "T"}, {"present_state", kFloats, "S"}},
-    .attributes = attributes(),
-    .infer = infer,
-    .operations = operations,
+    .inputs = {{"query", types::floats_to_f32, "T"},
+               {"key", types::floats_to_f32, "T"},
+               {"value", types::floats_to_f32, "T"},
+               {"past_state", types::floats_to_f32, "S", optional},
+               {"decay", types::floats_to_f32, "T", optional},
+               {"beta", types::floats_to_f32, "T", optional}},
+    .outputs = {{"output", types::floats_to_f32, "T"}, {"present_state", types::floats_to_f32, "S"}},
+    .attributes = linear_attention_attributes(),
+    .infer = infer_linear_attention,
+    .operations = linear_attention_operations,
     .gradient = gradient_of_linear_attention,
 };
 
@@ -155,23 +154,23 @@ const OpDef linear_attention{
 const OpDef linear_attention_gradient{
     .name = "tessera::LinearAttentionGradient",
     .since = 1,
-    .inputs = {{"query", kFloats, "T"},
-               {"key", kFloats, "T"},
-               {"value", kFloats, "T"},
-               {"past_state", kFloats, "S", optional},
-               {"decay", kFloats, "T", optional},
-               {"beta", kFloats, "T", optional},
-               {"dY", kFloats, "T"},
-               {"dState", kFloats, "S", optional}},
-    .outputs = {{"dquery", kFloats, "T"},
-                {"dkey", kFloats, "T"},
-                {"dvalue", kFloats, "T"},
-                {"dpast_state", kFloats, "S", optional},
-                {"ddecay", kFloats, "T", optional},
-                {"dbeta", kFloats, "T", optional}},
-    .attributes = attributes(),
-    .infer = infer_gradient,
-    .operations = [](const NodeView& view) { return 4 * operations(view); },
+    .inputs = {{"query", types::floats_to_f32, "T"},
+               {"key", types::floats_to_f32, "T"},
+               {"value", types::floats_to_f32, "T"},
+               {"past_state", types::floats_to_f32, "S", optional},
+               {"decay", types::floats_to_f32, "T", optional},
+               {"beta", types::floats_to_f32, "T", optional},
+               {"dY", types::floats_to_f32, "T"},
+               {"dState", types::floats_to_f32, "S", optional}},
+    .outputs = {{"dquery", types::floats_to_f32, "T"},
+                {"dkey", types::floats_to_f32, "T"},
+                {"dvalue", types::floats_to_f32, "T"},
+                {"dpast_state", types::floats_to_f32, "S", optional},
+                {"ddecay", types::floats_to_f32, "T", optional},
+                {"dbeta", types::floats_to_f32, "T", optional}},
+    .attributes = linear_attention_attributes(),
+    .infer = infer_linear_attention_gradient,
+    .operations = [](const NodeView& view) { return 4 * linear_attention_operations(view); },
 };
 
 }  // namespace tessera::ops

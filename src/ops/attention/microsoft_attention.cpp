@@ -6,6 +6,7 @@
 #include "ops/attention/shared_cache.h"
 #include "ops/core/check_operand.h"
 #include "ops/core/product.h"
+#include "ops/core/signatures.h"
 
 namespace tessera::ops {
 namespace {
@@ -16,10 +17,10 @@ using ir::Dims;
 using ir::ValueId;
 
 // The positions of the operands in the inputs of each operator.
-struct Places {
+struct MicrosoftAttentionPlaces {
   std::size_t mask, past;
 };
-constexpr Places kFloatPlaces{3, 4}, kQuantisedPlaces{5, 8};
+constexpr MicrosoftAttentionPlaces kFloatPlaces{3, 4}, kQuantisedPlaces{5, 8};
 constexpr std::size_t kAttentionBias = 5, kPastLength = 6;
 
 // The sizes of the projections of Q (and K) and V within `columns` columns of weights.
@@ -54,8 +55,8 @@ HiddenSizes hidden_sizes(const AttributeReader& reader, const Dim& columns) {
 }
 
 // 'past' and 'present': keys, then values, [2, batch, heads, length, size].
-void infer_states(InferContext& context, const Places& places, const Dims& x, const HiddenSizes& hidden,
-                  bool shares_buffer) {
+void infer_states(InferContext& context, const MicrosoftAttentionPlaces& places, const Dims& x,
+                  const HiddenSizes& hidden, bool shares_buffer) {
   const std::int64_t heads = context.integer("num_heads");
   const Dim size = head_size_of(context, hidden.query, heads, "weights");
   Dim past = 0;
@@ -71,7 +72,7 @@ void infer_states(InferContext& context, const Places& places, const Dims& x, co
                      {2, x[0], heads, shares_buffer ? past : past + x[1], size});
 }
 
-void infer(InferContext& context) {
+void infer_microsoft_attention(InferContext& context) {
   const Dims x = dims_of_rank(context, 0, 3), weights = dims_of_rank(context, 1, 2);
   check_operand(context, 1, {x[2], weights[1]});
   check_operand(context, 2, {weights[1]});
@@ -84,7 +85,7 @@ void infer(InferContext& context) {
   context.set_output(0, context.dtype(0), {x[0], x[1], hidden.value});
 }
 
-void infer_quantised(InferContext& context) {
+void infer_microsoft_attention_quantised(InferContext& context) {
   const Dims x = dims_of_rank(context, 0, 3), weights = dims_of_rank(context, 1, 2);
   check_operand(context, 1, {x[2], weights[1]});
   check_operand(context, 2, {weights[1]});
@@ -126,8 +127,8 @@ ValueId joined_states(GraphBuilder& builder, ValueId key, ValueId value) {
 
 // The rest of the decomposition, from the projections [batch, length, columns] on.
 std::vector<ValueId> attend(GraphBuilder& builder, const AttributeReader& reader, ValueId projected,
-                            std::span<const ValueId> inputs, const std::vector<Shape>& shapes, const Places& places,
-                            const HiddenSizes& hidden) {
+                            std::span<const ValueId> inputs, const std::vector<Shape>& shapes,
+                            const MicrosoftAttentionPlaces& places, const HiddenSizes& hidden) {
   const auto input = [&](std::size_t i) { return i < inputs.size() ? inputs[i] : ValueId{}; };
   const bool quantised = &places == &kQuantisedPlaces;
   const Shape& x = shapes[0];
@@ -173,8 +174,8 @@ std::vector<ValueId> attend(GraphBuilder& builder, const AttributeReader& reader
           call.wants_present ? joined_states(builder, result.present_key, result.present_value) : ValueId{}};
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_microsoft_attention(GraphBuilder& builder, const AttributeReader& reader,
+                                                                  std::span<const ValueId> inputs) {
   const auto shapes = concrete_shapes(builder, inputs);
   if (!shapes) return std::nullopt;
   ValueId projected = builder.add("MatMul", {inputs[0], inputs[1]});
@@ -182,8 +183,9 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   return attend(builder, reader, projected, inputs, *shapes, kFloatPlaces, hidden_sizes(reader, (*shapes)[1][1]));
 }
 
-std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, const AttributeReader& reader,
-                                                        std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_microsoft_attention_quantised(GraphBuilder& builder,
+                                                                            const AttributeReader& reader,
+                                                                            std::span<const ValueId> inputs) {
   const auto shapes = concrete_shapes(builder, inputs);
   if (!shapes) return std::nullopt;
   const auto input = [&](std::size_t i) { return i < inputs.size() ? inputs[i] : ValueId{}; };
@@ -195,7 +197,7 @@ std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, c
   return attend(builder, reader, projected, inputs, *shapes, kQuantisedPlaces, hidden_sizes(reader, (*shapes)[1][1]));
 }
 
-std::vector<AttributeSpec> attributes(bool quantised) {
+std::vector<AttributeSpec> microsoft_attention_attributes(bool quantised) {
   std::vector<AttributeSpec> specs{
       {"num_heads", AttributeKind::integer, std::nullopt, true},
       {"do_rotary", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
@@ -207,8 +209,6 @@ std::vector<AttributeSpec> attributes(bool quantised) {
   if (!quantised) specs.push_back({"qkv_hidden_sizes", AttributeKind::integers});
   return specs;
 }
-
-constexpr TypeSet kMask{DType::i32}, kBytes{DType::u8, DType::i8};
 
 }  // namespace
 
@@ -222,14 +222,14 @@ const OpDef microsoft_attention{
     .inputs = {{"input", types::floats, "T"},
                {"weights", types::floats, "T"},
                {"bias", types::floats, "T", optional},
-               {"mask_index", kMask, "M", optional},
+               {"mask_index", types::i32, "M", optional},
                {"past", types::floats, "T", optional},
                {"attention_bias", types::floats, "T", optional},
-               {"past_sequence_length", kMask, "M", optional}},
+               {"past_sequence_length", types::i32, "M", optional}},
     .outputs = {{"output", types::floats, "T"}, {"present", types::floats, "T", optional}},
-    .attributes = attributes(false),
-    .infer = infer,
-    .decompose = decompose,
+    .attributes = microsoft_attention_attributes(false),
+    .infer = infer_microsoft_attention,
+    .decompose = decompose_microsoft_attention,
 };
 
 // Attention with a quantised projection: ((input - its zero point) (weight - its zero point)) input_scale weight_scale
@@ -238,19 +238,19 @@ const OpDef q_attention{
     .name = "com.microsoft::QAttention",
     .since = 1,
     .product = several_products,
-    .inputs = {{"input", kBytes, "T1"},
-               {"weight", kBytes, "T2"},
+    .inputs = {{"input", types::bytes, "T1"},
+               {"weight", types::bytes, "T2"},
                {"bias", types::floats, "T3"},
                {"input_scale", types::floats, "T3"},
                {"weight_scale", types::floats, "T3"},
-               {"mask_index", kMask, "T4", optional},
-               {"input_zero_point", kBytes, "T1", optional},
-               {"weight_zero_point", kBytes, "T2", optional},
+               {"mask_index", types::i32, "T4", optional},
+               {"input_zero_point", types::bytes, "T1", optional},
+               {"weight_zero_point", types::bytes, "T2", optional},
                {"past", types::floats, "T3", optional}},
     .outputs = {{"output", types::floats, "T3"}, {"present", types::floats, "T3", optional}},
-    .attributes = attributes(true),
-    .infer = infer_quantised,
-    .decompose = decompose_quantised,
+    .attributes = microsoft_attention_attributes(true),
+    .infer = infer_microsoft_attention_quantised,
+    .decompose = decompose_microsoft_attention_quantised,
 };
 
 }  // namespace tessera::ops

@@ -6,6 +6,7 @@
 #include "ops/attention/shared_cache.h"
 #include "ops/core/check_operand.h"
 #include "ops/core/product.h"
+#include "ops/core/signatures.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
@@ -17,12 +18,12 @@ using ir::Dims;
 using ir::ValueId;
 
 // The positions of the operands after query, key and value.
-struct Places {
+struct MultiHeadAttentionPlaces {
   std::size_t bias, mask, attention_bias, past_key, past_value, past_length, cache_indirection;
 };
-constexpr Places kPlaces{3, 4, 5, 6, 7, 8, 9}, kDecoderPlaces{10, 3, 4, 5, 6, 7, 9};
+constexpr MultiHeadAttentionPlaces kPlaces{3, 4, 5, 6, 7, 8, 9}, kDecoderPlaces{10, 3, 4, 5, 6, 7, 9};
 
-const Places& places_of(const AttributeReader& reader) {
+const MultiHeadAttentionPlaces& places_of(const AttributeReader& reader) {
   return reader.op().name == "com.microsoft::MultiHeadAttention" ? kPlaces : kDecoderPlaces;
 }
 
@@ -35,15 +36,15 @@ enum class Layout : std::uint8_t {
   heads_first,  // key and value are [batch, heads, length, size], and take no bias
 };
 
-struct Sizes {
+struct MultiHeadAttentionSizes {
   Layout layout = Layout::separate;
   Dim batch, query_length, new_length, head_size, value_head_size;
 };
 
-Sizes sizes_of(const InferContext& context) {
+MultiHeadAttentionSizes sizes_of(const InferContext& context) {
   const std::int64_t heads = head_count(context, "num_heads");
   context.check(context.has_input(1) || !context.has_input(2), "'value' is given without 'key'");
-  Sizes sizes;
+  MultiHeadAttentionSizes sizes;
   const Dims* query = context.dims(0);
   if (!context.has_input(1)) {
     const bool five = query != nullptr && query->size() == 5;
@@ -91,9 +92,9 @@ bool shares_buffer(const AttributeReader& reader, bool has_past_length) {
   return reader.integer("past_present_share_buffer") != 0;
 }
 
-void infer(InferContext& context) {
-  const Places& at = places_of(context);
-  const Sizes sizes = sizes_of(context);
+void infer_multi_head_attention(InferContext& context) {
+  const MultiHeadAttentionPlaces& at = places_of(context);
+  const MultiHeadAttentionSizes sizes = sizes_of(context);
   const std::int64_t heads = context.integer("num_heads");
   const bool has_past = context.has_input(at.past_key);
   context.check(has_past == context.has_input(at.past_value), "past_key and past_value must be given together");
@@ -190,10 +191,10 @@ std::int64_t covered_length(const Shape& mask) {
 }
 
 // Decomposes a node with concrete shapes into a standard Attention.
-class Decomposition {
+class MultiHeadAttentionDecomposition {
  public:
-  Decomposition(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs,
-                const std::vector<Shape>& shapes)
+  MultiHeadAttentionDecomposition(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs,
+                                  const std::vector<Shape>& shapes)
       : builder_(builder), reader_(reader), inputs_(inputs), shapes_(shapes), at_(places_of(reader)) {
     const std::int64_t heads = reader.integer("num_heads");
     const Operands operands = biased_operands(heads);
@@ -281,32 +282,23 @@ class Decomposition {
   const AttributeReader& reader_;
   const std::span<const ValueId> inputs_;
   const std::vector<Shape>& shapes_;
-  const Places& at_;
+  const MultiHeadAttentionPlaces& at_;
   AttentionCall call_;
   bool heads_first_ = false, shares_ = false, causal_ = false;
   std::int64_t queries_ = 0, past_ = 0, fresh_ = 0;
 };
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_multi_head_attention(GraphBuilder& builder, const AttributeReader& reader,
+                                                                   std::span<const ValueId> inputs) {
   const auto shapes = concrete_shapes(builder, inputs);
   if (!shapes) return std::nullopt;
-  return Decomposition(builder, reader, inputs, *shapes).run();
+  return MultiHeadAttentionDecomposition(builder, reader, inputs, *shapes).run();
 }
 
-constexpr TypeSet kInteger{DType::i32};
-
-AttributeSpec integer(std::string_view name) {
-  return {name, AttributeKind::integer, ir::Attribute(std::int64_t{0})};
-}
-AttributeSpec real(std::string_view name, float value) {
-  return {name, AttributeKind::real, ir::Attribute(value)};
-}
-
-const std::vector<Parameter> kOutputs{{"output", types::floats, "T"},
-                                      {"present_key", types::floats, "T", optional},
-                                      {"present_value", types::floats, "T", optional},
-                                      {"qk", types::floats, "T", optional}};
+const std::vector<Parameter> kMultiHeadAttentionOutputs{{"output", types::floats, "T"},
+                                                        {"present_key", types::floats, "T", optional},
+                                                        {"present_value", types::floats, "T", optional},
+                                                        {"qk", types::floats, "T", optional}};
 
 }  // namespace
 
@@ -323,19 +315,19 @@ const OpDef multi_head_attention{
                {"key", types::floats, "T", optional},
                {"value", types::floats, "T", optional},
                {"bias", types::floats, "T", optional},
-               {"key_padding_mask", kInteger, "M", optional},
+               {"key_padding_mask", types::i32, "M", optional},
                {"attention_bias", types::floats, "T", optional},
                {"past_key", types::floats, "T", optional},
                {"past_value", types::floats, "T", optional},
-               {"past_sequence_length", kInteger, "M", optional},
-               {"cache_indirection", kInteger, "M", optional}},
-    .outputs = kOutputs,
+               {"past_sequence_length", types::i32, "M", optional},
+               {"cache_indirection", types::i32, "M", optional}},
+    .outputs = kMultiHeadAttentionOutputs,
     .attributes = {{"num_heads", AttributeKind::integer, std::nullopt, true},
-                   real("mask_filter_value", -10000.0f),
-                   real("scale", 0.0f),
-                   integer("unidirectional")},
-    .infer = infer,
-    .decompose = decompose,
+                   real_attribute("mask_filter_value", -10000.0f),
+                   real_attribute("scale", 0.0f),
+                   integer_attribute("unidirectional")},
+    .infer = infer_multi_head_attention,
+    .decompose = decompose_multi_head_attention,
 };
 
 // MultiHeadAttention for one new position per row. The beam width follows from cache_indirection.
@@ -346,22 +338,22 @@ const OpDef decoder_masked_multi_head_attention{
     .inputs = {{"query", types::floats, "T"},
                {"key", types::floats, "T", optional},
                {"value", types::floats, "T", optional},
-               {"mask_index", kInteger, "M", optional},
+               {"mask_index", types::i32, "M", optional},
                {"attention_bias", types::floats, "T", optional},
                {"past_key", types::floats, "T", optional},
                {"past_value", types::floats, "T", optional},
-               {"past_sequence_length", kInteger, "M", optional},
-               {"beam_width", kInteger, "M", optional},
-               {"cache_indirection", kInteger, "M", optional},
+               {"past_sequence_length", types::i32, "M", optional},
+               {"beam_width", types::i32, "M", optional},
+               {"cache_indirection", types::i32, "M", optional},
                {"bias", types::floats, "T", optional}},
-    .outputs = kOutputs,
+    .outputs = kMultiHeadAttentionOutputs,
     .attributes = {{"num_heads", AttributeKind::integer, std::nullopt, true},
-                   real("mask_filter_value", -10000.0f),
-                   integer("output_qk"),
-                   integer("past_present_share_buffer"),
-                   real("scale", 0.0f)},
-    .infer = infer,
-    .decompose = decompose,
+                   real_attribute("mask_filter_value", -10000.0f),
+                   integer_attribute("output_qk"),
+                   integer_attribute("past_present_share_buffer"),
+                   real_attribute("scale", 0.0f)},
+    .infer = infer_multi_head_attention,
+    .decompose = decompose_multi_head_attention,
 };
 
 }  // namespace tessera::ops

@@ -23,7 +23,7 @@ void check_places(const InferContext& context, std::size_t pages, const Dim& row
 }
 
 // Checks that scales are given for a cache of i8 alone, with a scale for each position and head.
-void check_scales(const InferContext& context, std::size_t cache, std::size_t scales) {
+void check_paged_cache_scales(const InferContext& context, std::size_t cache, std::size_t scales) {
   const bool wanted = context.dtype(cache) == DType::i8;
   context.check(context.has_input(scales) == wanted, "'{}' is {}, which {} '{}'", context.op().inputs[cache].name,
                 name_of(context.dtype(cache)), wanted ? "needs" : "has no", context.op().inputs[scales].name);
@@ -47,8 +47,8 @@ void infer_attention(InferContext& context) {
                 name_of(context.dtype(kKeyCache)), name_of(context.dtype(kValueCache)));
   check_places(context, kCachePages, q[0]);
   check_operand(context, kCacheSinks, {heads});
-  check_scales(context, kKeyCache, kKeyScales);
-  check_scales(context, kValueCache, kValueScales);
+  check_paged_cache_scales(context, kKeyCache, kKeyScales);
+  check_paged_cache_scales(context, kValueCache, kValueScales);
   context.set_output(0, DType::f32, {q[0], Dim(heads) * value_size});
 }
 
@@ -79,7 +79,7 @@ void infer_append(InferContext& context) {
   const Dims cache = dims_of_rank(context, kAppendCache, 4), rows = dims_of_rank(context, kAppendRows, 2);
   check_operand(context, kAppendRows, {rows[0], cache[1] * cache[3]});
   check_places(context, kAppendPages, rows[0]);
-  check_scales(context, kAppendCache, kAppendScales);
+  check_paged_cache_scales(context, kAppendCache, kAppendScales);
   context.set_output(0, context.dtype(kAppendCache), cache);
   if (context.wants_output(1)) {
     context.check(context.has_input(kAppendScales), "'scales' are asked for, but none are given");

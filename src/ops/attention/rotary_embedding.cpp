@@ -3,14 +3,13 @@
 #include "base/error.h"
 #include "ops/core/check_operand.h"
 #include "ops/core/gradient.h"
+#include "ops/core/signatures.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
 namespace {
 
-constexpr TypeSet kFloats{DType::f16, DType::bf16, DType::f32};
-
-void infer(InferContext& context) {
+void infer_rotary_embedding(InferContext& context) {
   infer_same_as_input(context);
   const ir::Dims* x = context.dims(0);
   if (x == nullptr) return;
@@ -69,15 +68,15 @@ RotarySizes rotary_sizes(const AttributeReader& reader, const Shape& x) {
 const OpDef rotary_embedding{
     .name = "RotaryEmbedding",
     .since = 23,
-    .inputs = {{"X", kFloats, "T"},
-               {"cos_cache", kFloats, "T"},
-               {"sin_cache", kFloats, "T"},
+    .inputs = {{"X", types::floats_to_f32, "T"},
+               {"cos_cache", types::floats_to_f32, "T"},
+               {"sin_cache", types::floats_to_f32, "T"},
                {"position_ids", types::i64, "M", optional}},
-    .outputs = {{"Y", kFloats, "T"}},
+    .outputs = {{"Y", types::floats_to_f32, "T"}},
     .attributes = {{"interleaved", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"num_heads", ir::AttributeKind::integer},
                    {"rotary_embedding_dim", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
-    .infer = infer,
+    .infer = infer_rotary_embedding,
     .operations = operations_per_output<3>,
     .gradient = rotary_gradient,
 };

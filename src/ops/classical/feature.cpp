@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "ops/core/builder.h"
 #include "ops/core/shape_arguments.h"
+#include "ops/core/signatures.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
@@ -10,10 +11,9 @@ namespace {
 
 constexpr TypeSet kLabelTypes{DType::f64, DType::f32, DType::i16, DType::i32, DType::i64, DType::string};
 constexpr TypeSet kFeatureTypes{DType::f64, DType::f32, DType::i32, DType::i64, DType::string};
-constexpr TypeSet kBinarizerTypes{DType::f64, DType::f32, DType::i32, DType::i64};
 
 template <typename T>
-Tensor list_of(const std::vector<T>& values) {
+Tensor list_of_feature(const std::vector<T>& values) {
   return Tensor::from<T>({static_cast<std::int64_t>(values.size())}, std::span<const T>(values));
 }
 
@@ -21,9 +21,9 @@ Tensor list_of(const std::vector<T>& values) {
 Tensor table_column(const AttributeReader& reader, const std::string& prefix) {
   std::vector<Tensor> given;
   if (reader.has_attribute(prefix + "_tensor")) given.push_back(reader.tensor(prefix + "_tensor"));
-  if (reader.has_attribute(prefix + "_strings")) given.push_back(list_of(reader.texts(prefix + "_strings")));
-  if (reader.has_attribute(prefix + "_int64s")) given.push_back(list_of(reader.integers(prefix + "_int64s")));
-  if (reader.has_attribute(prefix + "_floats")) given.push_back(list_of(reader.reals(prefix + "_floats")));
+  if (reader.has_attribute(prefix + "_strings")) given.push_back(list_of_feature(reader.texts(prefix + "_strings")));
+  if (reader.has_attribute(prefix + "_int64s")) given.push_back(list_of_feature(reader.integers(prefix + "_int64s")));
+  if (reader.has_attribute(prefix + "_floats")) given.push_back(list_of_feature(reader.reals(prefix + "_floats")));
   require(given.size() == 1, ErrorKind::invalid_model, "{} {}_* attributes are given, expected one", given.size(),
           prefix);
   require(kLabelTypes.contains(given[0].dtype()), ErrorKind::invalid_model, "{}_tensor holds {}", prefix,
@@ -137,8 +137,8 @@ const OpDef array_feature_extractor{
 const OpDef binarizer{
     .name = "ai.onnx.ml::Binarizer",
     .since = 1,
-    .inputs = {{"X", kBinarizerTypes, "T"}},
-    .outputs = {{"Y", kBinarizerTypes, "T"}},
+    .inputs = {{"X", types::classical_numbers, "T"}},
+    .outputs = {{"Y", types::classical_numbers, "T"}},
     .attributes = {{"threshold", ir::AttributeKind::real, ir::Attribute(0.0f)}},
     .infer = infer_same_as_input,
     .operations = operations_per_output<1>,

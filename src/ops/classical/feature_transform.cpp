@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/core/builder.h"
+#include "ops/core/signatures.h"
 
 namespace tessera::ops {
 namespace {
@@ -10,8 +11,6 @@ namespace {
 using ir::AttributeKind;
 using ir::Dim;
 using ir::Dims;
-
-constexpr TypeSet kNumbers{DType::f32, DType::f64, DType::i32, DType::i64};
 
 // Checks a list with one entry, or one per element of the last dimension.
 void check_per_feature(const InferContext& context, std::string_view name, std::size_t count) {
@@ -34,7 +33,7 @@ void infer_scaler(InferContext& context) {
   set_like_input(context, DType::f32);
 }
 
-void infer_normalizer(InferContext& context) {
+void infer_feature_transform_normalizer(InferContext& context) {
   const std::string& norm = context.text("norm");
   context.check(norm == "MAX" || norm == "L1" || norm == "L2", "norm is '{}', expected MAX, L1 or L2", norm);
   const Dims* x = context.dims(0);
@@ -139,7 +138,7 @@ Results decompose_feature_vectorizer(GraphBuilder& builder, const AttributeReade
 const OpDef scaler{
     .name = "ai.onnx.ml::Scaler",
     .since = 1,
-    .inputs = {{"X", kNumbers, "T"}},
+    .inputs = {{"X", types::classical_numbers, "T"}},
     .outputs = {{"Y", {DType::f32}}},
     .attributes = {{"offset", AttributeKind::reals}, {"scale", AttributeKind::reals}},
     .infer = infer_scaler,
@@ -151,10 +150,10 @@ const OpDef scaler{
 const OpDef normalizer{
     .name = "ai.onnx.ml::Normalizer",
     .since = 1,
-    .inputs = {{"X", kNumbers, "T"}},
+    .inputs = {{"X", types::classical_numbers, "T"}},
     .outputs = {{"Y", {DType::f32}}},
     .attributes = {{"norm", AttributeKind::text, ir::Attribute(std::string("MAX"))}},
-    .infer = infer_normalizer,
+    .infer = infer_feature_transform_normalizer,
     .operations = operations_per_output<3>,
 };
 
@@ -162,8 +161,8 @@ const OpDef normalizer{
 const OpDef imputer{
     .name = "ai.onnx.ml::Imputer",
     .since = 1,
-    .inputs = {{"X", kNumbers, "T"}},
-    .outputs = {{"Y", kNumbers, "T"}},
+    .inputs = {{"X", types::classical_numbers, "T"}},
+    .outputs = {{"Y", types::classical_numbers, "T"}},
     .attributes = {{"imputed_value_floats", AttributeKind::reals},
                    {"imputed_value_int64s", AttributeKind::integers},
                    {"replaced_value_float", AttributeKind::real, ir::Attribute(0.0f)},
@@ -176,7 +175,7 @@ const OpDef imputer{
 const OpDef one_hot_encoder{
     .name = "ai.onnx.ml::OneHotEncoder",
     .since = 1,
-    .inputs = {{"X", kNumbers | types::text, "T"}},
+    .inputs = {{"X", types::classical_numbers | types::text, "T"}},
     .outputs = {{"Y", {DType::f32}}},
     .attributes = {{"cats_int64s", AttributeKind::integers},
                    {"cats_strings", AttributeKind::texts},
@@ -188,7 +187,7 @@ const OpDef one_hot_encoder{
 const OpDef feature_vectorizer{
     .name = "ai.onnx.ml::FeatureVectorizer",
     .since = 1,
-    .inputs = {{"X", kNumbers, "T1", variadic}},
+    .inputs = {{"X", types::classical_numbers, "T1", variadic}},
     .outputs = {{"Y", {DType::f32}}},
     .attributes = {{"inputdimensions", AttributeKind::integers}},
     .infer = infer_feature_vectorizer,

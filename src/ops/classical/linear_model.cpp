@@ -2,14 +2,13 @@
 
 #include "base/error.h"
 #include "ops/classical/tree_ensemble.h"
+#include "ops/core/signatures.h"
 
 namespace tessera::ops {
 namespace {
 
 using ir::AttributeKind;
 using ir::Dim;
-
-constexpr TypeSet kInputs{DType::f32, DType::f64, DType::i32, DType::i64};
 
 // Rows and columns of 'X' [batch, features] or [features].
 std::pair<Dim, Dim> rows_and_columns(const InferContext& context) {
@@ -93,9 +92,6 @@ void infer_svm_classifier(InferContext& context) {
 AttributeSpec transform() {
   return {"post_transform", AttributeKind::text, ir::Attribute(std::string("NONE"))};
 }
-AttributeSpec integer(std::string_view name, std::int64_t value) {
-  return {name, AttributeKind::integer, ir::Attribute(value)};
-}
 
 std::vector<AttributeSpec> svm_attributes(std::initializer_list<AttributeSpec> more) {
   std::vector<AttributeSpec> specs{{"coefficients", AttributeKind::reals},
@@ -171,12 +167,12 @@ SvmPlan read_svm(const AttributeReader& reader, std::int64_t features) {
 const OpDef linear_regressor{
     .name = "ai.onnx.ml::LinearRegressor",
     .since = 1,
-    .inputs = {{"X", kInputs, "T"}},
+    .inputs = {{"X", types::classical_numbers, "T"}},
     .outputs = {{"Y", {DType::f32}}},
     .attributes = {{"coefficients", AttributeKind::reals},
                    {"intercepts", AttributeKind::reals},
                    transform(),
-                   integer("targets", 1)},
+                   integer_attribute("targets", 1)},
     .infer = infer_linear_regressor,
 };
 
@@ -184,13 +180,13 @@ const OpDef linear_regressor{
 const OpDef linear_classifier{
     .name = "ai.onnx.ml::LinearClassifier",
     .since = 1,
-    .inputs = {{"X", kInputs, "T1"}},
+    .inputs = {{"X", types::classical_numbers, "T1"}},
     .outputs = {{"Y", {DType::string, DType::i64}}, {"Z", {DType::f32}}},
     .attributes = {{"classlabels_ints", AttributeKind::integers},
                    {"classlabels_strings", AttributeKind::texts},
                    {"coefficients", AttributeKind::reals, std::nullopt, true},
                    {"intercepts", AttributeKind::reals},
-                   integer("multi_class", 0),
+                   integer_attribute("multi_class", 0),
                    transform()},
     .infer = infer_linear_classifier,
 };
@@ -199,9 +195,9 @@ const OpDef linear_classifier{
 const OpDef svm_regressor{
     .name = "ai.onnx.ml::SVMRegressor",
     .since = 1,
-    .inputs = {{"X", kInputs, "T"}},
+    .inputs = {{"X", types::classical_numbers, "T"}},
     .outputs = {{"Y", {DType::f32}}},
-    .attributes = svm_attributes({integer("n_supports", 0), integer("one_class", 0)}),
+    .attributes = svm_attributes({integer_attribute("n_supports", 0), integer_attribute("one_class", 0)}),
     .infer = infer_svm_regressor,
 };
 
@@ -210,7 +206,7 @@ const OpDef svm_regressor{
 const OpDef svm_classifier{
     .name = "ai.onnx.ml::SVMClassifier",
     .since = 1,
-    .inputs = {{"X", kInputs, "T1"}},
+    .inputs = {{"X", types::classical_numbers, "T1"}},
     .outputs = {{"Y", {DType::string, DType::i64}}, {"Z", {DType::f32}}},
     .attributes = svm_attributes({{"classlabels_ints", AttributeKind::integers},
                                   {"classlabels_strings", AttributeKind::texts},

@@ -9,7 +9,7 @@ using ir::Dim;
 using ir::Dims;
 using ir::ValueId;
 
-void infer(InferContext& context) {
+void infer_squared_distances(InferContext& context) {
   const Dims *a = context.dims(0), *b = context.dims(1);
   for (const Dims* dims : {a, b}) {
     context.check(dims == nullptr || dims->size() == 2, "an operand has shape {}, expected rank 2",
@@ -20,15 +20,15 @@ void infer(InferContext& context) {
   context.set_output(0, context.dtype(0), {a != nullptr ? a->front() : Dim(), b != nullptr ? b->front() : Dim()});
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader&,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_squared_distances(GraphBuilder& builder, const AttributeReader&,
+                                                                std::span<const ValueId> inputs) {
   const ValueId a = builder.add("Unsqueeze", {inputs[0], builder.integers({1})});
   const ValueId b = builder.add("Unsqueeze", {inputs[1], builder.integers({0})});
   return {{builder.add("ReduceSumSquare", {builder.add("Sub", {a, b}), builder.integers({2})},
                        {{"keepdims", std::int64_t{0}}})}};
 }
 
-double operations(const NodeView& view) {
+double squared_distances_operations(const NodeView& view) {
   return 3.0 * static_cast<double>(view.output(0).elements()) * static_cast<double>(view.input(0).shape.back());
 }
 
@@ -40,9 +40,9 @@ const OpDef squared_distances{
     .since = 1,
     .inputs = {{"A", types::floats, "T"}, {"B", types::floats, "T"}},
     .outputs = {{"D", types::floats, "T"}},
-    .infer = infer,
-    .operations = operations,
-    .decompose = decompose,
+    .infer = infer_squared_distances,
+    .operations = squared_distances_operations,
+    .decompose = decompose_squared_distances,
     .traits = {Trait::non_negative},
 };
 

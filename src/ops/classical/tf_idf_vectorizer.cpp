@@ -5,7 +5,7 @@
 namespace tessera::ops {
 namespace {
 
-constexpr TypeSet kTypes{DType::i32, DType::i64, DType::string};
+constexpr TypeSet kTfIdfVectorizerTypes{DType::i32, DType::i64, DType::string};
 
 // Checks that the pool consists of whole n-grams of each length, and that each n-gram has a column.
 void check_pool(const InferContext& context, std::int64_t items) {
@@ -24,7 +24,7 @@ void check_pool(const InferContext& context, std::int64_t items) {
                 columns.size());
 }
 
-void infer(InferContext& context) {
+void infer_tf_idf_vectorizer(InferContext& context) {
   const std::string& mode = context.text("mode");
   context.check(mode == "TF" || mode == "IDF" || mode == "TFIDF", "mode is '{}', expected TF, IDF or TFIDF", mode);
   const std::int64_t shortest = context.integer("min_gram_length"), longest = context.integer("max_gram_length");
@@ -53,7 +53,7 @@ void infer(InferContext& context) {
 const OpDef tf_idf_vectorizer{
     .name = "TfIdfVectorizer",
     .since = 9,
-    .inputs = {{"X", kTypes}},
+    .inputs = {{"X", kTfIdfVectorizerTypes}},
     .outputs = {{"Y", {DType::f32}}},
     .attributes = {{"max_gram_length", ir::AttributeKind::integer, std::nullopt, true},
                    {"max_skip_count", ir::AttributeKind::integer, std::nullopt, true},
@@ -64,7 +64,7 @@ const OpDef tf_idf_vectorizer{
                    {"pool_int64s", ir::AttributeKind::integers},
                    {"pool_strings", ir::AttributeKind::texts},
                    {"weights", ir::AttributeKind::reals}},
-    .infer = infer,
+    .infer = infer_tf_idf_vectorizer,
 };
 
 }  // namespace tessera::ops

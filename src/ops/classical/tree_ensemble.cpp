@@ -6,13 +6,14 @@
 #include "base/numbers/checked.h"
 #include "base/numbers/half.h"
 #include "ops/classical/node_order.h"
+#include "ops/core/signatures.h"
 
 namespace tessera::ops {
 namespace {
 
 using ir::AttributeKind;
 
-std::vector<double> reals_of(const Tensor& tensor) {
+std::vector<double> reals_of_tree_ensemble(const Tensor& tensor) {
   std::vector<double> values;
   if (tensor.dtype() == DType::f32) values.assign(tensor.values<float>().begin(), tensor.values<float>().end());
   else if (tensor.dtype() == DType::f64) values.assign(tensor.values<double>().begin(), tensor.values<double>().end());
@@ -26,7 +27,7 @@ std::vector<double> reals_of(const Tensor& tensor) {
 
 // The attribute `name`, or `name`_as_tensor in double precision, or nothing.
 std::vector<double> real_list(const AttributeReader& reader, const std::string& name) {
-  if (reader.has_attribute(name + "_as_tensor")) return reals_of(reader.tensor(name + "_as_tensor"));
+  if (reader.has_attribute(name + "_as_tensor")) return reals_of_tree_ensemble(reader.tensor(name + "_as_tensor"));
   if (!reader.has_attribute(name)) return {};
   const std::vector<float>& values = reader.reals(name);
   return {values.begin(), values.end()};
@@ -67,7 +68,8 @@ void count_features(Forest& forest) {
 
 // The sets of members, one per node that tests membership, are separated by NaN.
 void read_members(const AttributeReader& reader, Forest& forest) {
-  if (reader.has_attribute("membership_values")) forest.members = reals_of(reader.tensor("membership_values"));
+  if (reader.has_attribute("membership_values"))
+    forest.members = reals_of_tree_ensemble(reader.tensor("membership_values"));
   std::size_t next = 0;
   for (Forest::Node& node : forest.nodes) {
     if (node.comparison != Comparison::member) continue;
@@ -88,11 +90,11 @@ Forest read_tree_ensemble(const AttributeReader& reader) {
   forest.targets = reader.has_attribute("n_targets") ? reader.integer("n_targets") : 1;
   require(forest.targets >= 1, ErrorKind::invalid_model, "n_targets is {}, expected at least 1", forest.targets);
   const auto& features = reader.integers("nodes_featureids");
-  const std::vector<double> splits = reals_of(reader.tensor("nodes_splits"));
+  const std::vector<double> splits = reals_of_tree_ensemble(reader.tensor("nodes_splits"));
   const Tensor& modes = reader.tensor("nodes_modes");
   require(modes.dtype() == DType::u8, ErrorKind::invalid_model, "nodes_modes is {}, expected u8",
           name_of(modes.dtype()));
-  const std::vector<double> weights = reals_of(reader.tensor("leaf_weights"));
+  const std::vector<double> weights = reals_of_tree_ensemble(reader.tensor("leaf_weights"));
   const auto& targets = reader.integers("leaf_targetids");
   check_length("leaf_targetids", targets.size(), weights.size());
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -267,8 +269,6 @@ void infer_classification(InferContext& context) {
   context.set_output(1, DType::f32, {rows, forest.targets});
 }
 
-constexpr TypeSet kInputs{DType::f32, DType::f64, DType::i32, DType::i64};
-
 AttributeSpec needed(std::string_view name, AttributeKind kind) {
   return {name, kind, std::nullopt, true};
 }
@@ -352,7 +352,7 @@ const OpDef tree_ensemble{
 const OpDef tree_ensemble_classifier{
     .name = "ai.onnx.ml::TreeEnsembleClassifier",
     .since = 3,
-    .inputs = {{"X", kInputs, "T1"}},
+    .inputs = {{"X", types::classical_numbers, "T1"}},
     .outputs = {{"Y", {DType::string, DType::i64}}, {"Z", {DType::f32}}},
     .attributes = tree_lists({{"class_ids", AttributeKind::integers},
                               {"class_nodeids", AttributeKind::integers},
@@ -367,7 +367,7 @@ const OpDef tree_ensemble_classifier{
 const OpDef tree_ensemble_regressor{
     .name = "ai.onnx.ml::TreeEnsembleRegressor",
     .since = 3,
-    .inputs = {{"X", kInputs, "T"}},
+    .inputs = {{"X", types::classical_numbers, "T"}},
     .outputs = {{"Y", {DType::f32}}},
     .attributes = tree_lists({{"aggregate_function", AttributeKind::text, ir::Attribute(std::string("SUM"))},
                               {"n_targets", AttributeKind::integer},

@@ -4,14 +4,13 @@
 
 #include "ops/core/check_operand.h"
 #include "ops/core/gradient.h"
+#include "ops/core/signatures.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
 namespace {
 
-constexpr TypeSet kFloats{DType::f16, DType::bf16, DType::f32};
-
-void infer(InferContext& context) {
+void infer_causal_conv_with_state(InferContext& context) {
   const std::string& activation = context.text("activation");
   context.check(activation == "none" || activation == "silu" || activation == "swish",
                 "activation is '{}', expected none, silu or swish", activation);
@@ -27,14 +26,15 @@ void infer(InferContext& context) {
   context.set_output(1, context.dtype(0), std::move(state));
 }
 
-double operations(const NodeView& view) {
+double causal_conv_with_state_operations(const NodeView& view) {
   const Shape& weights = view.input(1).shape;
   return 2.0 * static_cast<double>(view.input(0).elements()) *
          static_cast<double>(weights.empty() ? 0 : weights.back());
 }
 
-std::optional<std::vector<ir::ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                                  std::span<const ir::ValueId> inputs) {
+std::optional<std::vector<ir::ValueId>> decompose_causal_conv_with_state(GraphBuilder& builder,
+                                                                         const AttributeReader& reader,
+                                                                         std::span<const ir::ValueId> inputs) {
   const std::optional<Shape> weights = builder.type(inputs[1]).shape();
   if (!weights || builder.dims(inputs[0]) == nullptr) return {};
   const auto given = [&](std::size_t i) { return i < inputs.size() && inputs[i].valid(); };
@@ -61,15 +61,15 @@ std::optional<std::vector<ir::ValueId>> decompose(GraphBuilder& builder, const A
 const OpDef causal_conv_with_state{
     .name = "CausalConvWithState",
     .since = 27,
-    .inputs = {{"input", kFloats, "T"},
-               {"weight", kFloats, "T"},
-               {"bias", kFloats, "T", optional},
-               {"past_state", kFloats, "T", optional}},
-    .outputs = {{"output", kFloats, "T"}, {"present_state", kFloats, "T"}},
+    .inputs = {{"input", types::floats_to_f32, "T"},
+               {"weight", types::floats_to_f32, "T"},
+               {"bias", types::floats_to_f32, "T", optional},
+               {"past_state", types::floats_to_f32, "T", optional}},
+    .outputs = {{"output", types::floats_to_f32, "T"}, {"present_state", types::floats_to_f32, "T"}},
     .attributes = {{"activation", ir::AttributeKind::text, ir::Attribute(std::string("none"))}},
-    .infer = infer,
-    .operations = operations,
-    .decompose = decompose,
+    .infer = infer_causal_conv_with_state,
+    .operations = causal_conv_with_state_operations,
+    .decompose = decompose_causal_conv_with_state,
 };
 
 }  // namespace tessera::ops

@@ -23,7 +23,7 @@ std::optional<ir::Dims> data_dims(const InferContext& context) {
   return channels_first(*x);
 }
 
-void infer_conv(InferContext& context) {
+void infer_channels_last_conv(InferContext& context) {
   check_activation(context);
   const std::optional<ir::Dims> x = data_dims(context);
   const std::optional<ir::Dims> result = convolved_dims(context, x ? &*x : nullptr);
@@ -43,7 +43,7 @@ void infer_conv_transpose(InferContext& context) {
   else context.set_output_unknown_rank(0, type);
 }
 
-void infer_pooling(InferContext& context) {
+void infer_channels_last_pooling(InferContext& context) {
   const std::optional<ir::Dims> x = data_dims(context);
   if (x) context.set_output(0, context.dtype(0), channels_last(pooled_dims(context, *x)));
   else context.set_output_unknown_rank(0, context.dtype(0));
@@ -60,8 +60,8 @@ std::optional<ValueId> between_transposes(GraphBuilder& builder, std::string op,
   return builder.add("Transpose", {y}, {{"perm", to_channels_last(rank)}});
 }
 
-std::optional<std::vector<ValueId>> decompose_conv(GraphBuilder& builder, const AttributeReader& reader,
-                                                   std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_channels_last_conv(GraphBuilder& builder, const AttributeReader& reader,
+                                                                 std::span<const ValueId> inputs) {
   std::vector<ValueId> operands = rounded_operands(builder, reader, inputs);
   const ValueId addend = operands.size() > 3 ? operands[3] : ValueId{};
   operands.resize(std::min<std::size_t>(inputs.size(), 3));
@@ -106,7 +106,7 @@ OpDef pool(std::string_view name, TypeSet types, std::vector<AttributeSpec> attr
           .inputs = {{"X", types, "T"}},
           .outputs = {{"Y", types, "T"}},
           .attributes = std::move(attributes),
-          .infer = infer_pooling,
+          .infer = infer_channels_last_pooling,
           .operations = pooling_operations,
           .decompose = decompose};
 }
@@ -136,9 +136,9 @@ const OpDef channels_last_conv{
                {"Z", types::floats, "T3", optional}},
     .outputs = {{"Y", types::floats, "T2"}},
     .attributes = rounding(with_activation(convolution_attributes())),
-    .infer = infer_conv,
+    .infer = infer_channels_last_conv,
     .operations = convolution_operations<1>,
-    .decompose = decompose_conv,
+    .decompose = decompose_channels_last_conv,
 };
 
 // Y = activation(ConvTranspose(X, W, B)); W [C, M/group, kernel...] as for ConvTranspose. Rounded as

@@ -4,14 +4,13 @@
 #include "base/numbers/checked.h"
 #include "ops/core/gradient.h"
 #include "ops/core/shape_arguments.h"
+#include "ops/core/signatures.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
 namespace {
 
-constexpr TypeSet kTypes = types::numbers | types::boolean | types::text | types::complex;
-
-void infer(InferContext& context) {
+void infer_col2im(InferContext& context) {
   const ir::Dims* input = context.dims(0);
   context.check(input == nullptr || input->size() == 3, "input is {}, expected rank 3", text_of(input));
   const auto image = context.constant_integers(1), block = context.constant_integers(2);
@@ -95,12 +94,12 @@ Col2ImGeometry col2im_geometry(const AttributeReader& reader, const Shape& input
 const OpDef col2im{
     .name = "Col2Im",
     .since = 18,
-    .inputs = {{"input", kTypes, "T"}, {"image_shape", types::i64}, {"block_shape", types::i64}},
-    .outputs = {{"output", kTypes, "T"}},
+    .inputs = {{"input", types::any_element, "T"}, {"image_shape", types::i64}, {"block_shape", types::i64}},
+    .outputs = {{"output", types::any_element, "T"}},
     .attributes = {{"dilations", ir::AttributeKind::integers},
                    {"pads", ir::AttributeKind::integers},
                    {"strides", ir::AttributeKind::integers}},
-    .infer = infer,
+    .infer = infer_col2im,
     .operations = operations_per_input<1>,
     .gradient = col2im_gradient,
 };

@@ -8,14 +8,14 @@
 namespace tessera::ops {
 namespace {
 
-void check_bias(const InferContext& context, std::size_t bias, const ir::Dim& channels) {
+void check_conv_bias(const InferContext& context, std::size_t bias, const ir::Dim& channels) {
   if (!context.has_input(bias) || context.dims(bias) == nullptr) return;
   const ir::Dims& dims = *context.dims(bias);
   context.check(dims.size() == 1 && dims[0].may_equal(channels), "the bias has shape {}, expected [{}]", text_of(dims),
                 text_of(channels));
 }
 
-void infer(InferContext& context) {
+void infer_conv(InferContext& context) {
   infer_convolution(context, {}, context.dtype(0));
 }
 
@@ -48,7 +48,7 @@ std::optional<ir::Dims> convolved_dims(const InferContext& context, const ir::Di
   if (x[1].is_known() && w[0].is_known() && w[1].is_known()) {
     convolution_groups(context, x[1].value(), w[1].value(), w[0].value());
   }
-  check_bias(context, inputs.bias, w[0]);
+  check_conv_bias(context, inputs.bias, w[0]);
   ir::Dims y{x[0], w[0]};
   for (std::size_t i = 0; i < attributes.rank(); ++i) y.push_back(window_output_dim(attributes, i, x[i + 2]));
   return y;
@@ -68,7 +68,7 @@ const OpDef conv{
     .inputs = {{"X", types::floats, "T"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
     .attributes = convolution_attributes(),
-    .infer = infer,
+    .infer = infer_conv,
     .operations = convolution_operations<1>,
     .gradient = conv_gradient,
 };

@@ -17,7 +17,7 @@ using ir::ValueId;
 constexpr std::size_t kWindowNumbers = 9;  // strides, pads, dilations and group
 
 // Checks the attributes: the number of entries of each.
-void check_attributes(const InferContext& context) {
+void check_conv_chain_attributes(const InferContext& context) {
   const std::size_t stages = context.texts("activations").size();
   context.check(stages > 0 && stages <= kMostConvStages, "has {} stages, expected 1 to {}", stages, kMostConvStages);
   const std::size_t operands = context.integers("operands").size(), windows = context.integers("windows").size(),
@@ -34,7 +34,7 @@ void check_attributes(const InferContext& context) {
   if (context.has_attribute("output_dtypes")) check_optional("output_dtypes", context.integers("output_dtypes").size());
 }
 
-void check_operands(const InferContext& context, const std::vector<ConvStage>& stages) {
+void check_conv_chain_operands(const InferContext& context, const std::vector<ConvStage>& stages) {
   const auto inputs = static_cast<std::int64_t>(context.input_count());
   std::vector<bool> used(static_cast<std::size_t>(inputs) + stages.size());
   for (std::size_t i = 0; i < stages.size(); ++i) {
@@ -82,10 +82,10 @@ ValueId add_stages(GraphBuilder& builder, const std::vector<ConvStage>& stages, 
   return values.back();
 }
 
-void infer(InferContext& context) {
-  check_attributes(context);
+void infer_conv_chain(InferContext& context) {
+  check_conv_chain_attributes(context);
   const std::vector<ConvStage> stages = conv_stages(context);
-  check_operands(context, stages);
+  check_conv_chain_operands(context, stages);
   ir::Graph graph;
   GraphBuilder builder(graph);
   std::vector<ValueId> values;
@@ -98,12 +98,12 @@ void infer(InferContext& context) {
   context.set_output(0, builder.type(add_stages(builder, stages, std::move(values))));
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_conv_chain(GraphBuilder& builder, const AttributeReader& reader,
+                                                         std::span<const ValueId> inputs) {
   return std::vector{add_stages(builder, conv_stages(reader), {inputs.begin(), inputs.end()})};
 }
 
-double operations(const NodeView& view) {
+double conv_chain_operations(const NodeView& view) {
   const ConvStageViews stages(view);
   double sum = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) sum += channels_last_conv.operations(stages.view(i));
@@ -220,9 +220,9 @@ const OpDef conv_chain{
                    {"parameters", AttributeKind::reals, std::nullopt, true},
                    {"precisions", AttributeKind::texts},
                    {"output_dtypes", AttributeKind::integers}},
-    .infer = infer,
-    .operations = operations,
-    .decompose = decompose,
+    .infer = infer_conv_chain,
+    .operations = conv_chain_operations,
+    .decompose = decompose_conv_chain,
 };
 
 }  // namespace tessera::ops

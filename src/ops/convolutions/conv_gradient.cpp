@@ -12,7 +12,7 @@ namespace {
 // Relates a signal [N, group * inputs, …] to one with one element per window [N, outputs, …] by weights [outputs,
 // inputs, kernel…]: Conv maps the first to the second, ConvTranspose the second to the first. Axes are those of the
 // Conv.
-struct Windows {
+struct ConvGradientWindows {
   Shape weights;
   std::vector<WindowAxis> axes;
   std::int64_t group = 1;
@@ -43,7 +43,7 @@ Term trimmed(Term value, const std::vector<std::int64_t>& sizes) {
 }
 
 // output_padding adds the positions at which no window begins.
-Term to_wide(Term windows, Term weights, const Windows& shape) {
+Term to_wide(Term windows, Term weights, const ConvGradientWindows& shape) {
   std::vector<std::int64_t> rest;
   for (const WindowAxis& axis : shape.axes)
     rest.push_back(axis.input - ((axis.output - 1) * axis.stride + axis.extent() - axis.pad_begin - axis.pad_end));
@@ -52,11 +52,11 @@ Term to_wide(Term windows, Term weights, const Windows& shape) {
   return windows.combine("ConvTranspose", {weights}, std::move(attributes));
 }
 
-Term to_windows(Term wide, Term weights, const Windows& shape) {
+Term to_windows(Term wide, Term weights, const ConvGradientWindows& shape) {
   return trimmed(wide.combine("Conv", {weights}, shape.attributes()), shape.list(&WindowAxis::output));
 }
 
-Term weight_gradient(Term wide, Term windows, const Windows& shape) {
+Term weight_gradient_term(Term wide, Term windows, const ConvGradientWindows& shape) {
   ir::Attributes attributes = shape.attributes();
   attributes.emplace("kernel_shape", shape.list(&WindowAxis::kernel));
   return wide.combine("tessera::ConvWeightGradient", {windows}, std::move(attributes));
@@ -82,23 +82,23 @@ void conv_gradient(GradientContext& c) {
   set_bias_gradient(c);
   if (!c.wants(0) && !c.wants(1)) return;
   const auto [x, w] = known_shapes(c);
-  const Windows shape{w, convolution_geometry(c, x, w), c.integer("group")};
+  const ConvGradientWindows shape{w, convolution_geometry(c, x, w), c.integer("group")};
   if (c.wants(0)) c.set(0, to_wide(c.gradient(), c.input(1), shape));
-  if (c.wants(1)) c.set(1, weight_gradient(c.input(0), c.gradient(), shape));
+  if (c.wants(1)) c.set(1, weight_gradient_term(c.input(0), c.gradient(), shape));
 }
 
 void conv_transpose_gradient(GradientContext& c) {
   set_bias_gradient(c);
   if (!c.wants(0) && !c.wants(1)) return;
   const auto [x, w] = known_shapes(c);
-  Windows shape{w, transposed_geometry(c, x, w), c.integer("group")};
+  ConvGradientWindows shape{w, transposed_geometry(c, x, w), c.integer("group")};
   for (WindowAxis& axis : shape.axes) {
     require(axis.pad_begin >= 0 && axis.pad_end >= 0, ErrorKind::unsupported,
             "its output_shape is larger than its windows");
     std::swap(axis.input, axis.output);
   }
   if (c.wants(0)) c.set(0, to_windows(c.gradient(), c.input(1), shape));
-  if (c.wants(1)) c.set(1, weight_gradient(c.gradient(), c.input(0), shape));
+  if (c.wants(1)) c.set(1, weight_gradient_term(c.gradient(), c.input(0), shape));
 }
 
 }  // namespace tessera::ops

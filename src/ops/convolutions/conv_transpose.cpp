@@ -25,7 +25,7 @@ ir::Dim output_dim(const InferContext& context, const WindowAttributes& attribut
   return small_padding && output(2 * large) == 2 * large && output(2 * large + 1) == 2 * large + 1 ? x : ir::Dim();
 }
 
-void infer(InferContext& context) {
+void infer_conv_transpose(InferContext& context) {
   std::optional<ir::Dims> y = transposed_dims(context, context.dims(0));
   if (y) context.set_output(0, context.dtype(0), std::move(*y));
   else context.set_output_unknown_rank(0, context.dtype(0));
@@ -83,7 +83,7 @@ const OpDef conv_transpose{
     .inputs = {{"X", types::floats, "T"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
     .attributes = transposed_convolution_attributes(),
-    .infer = infer,
+    .infer = infer_conv_transpose,
     .operations = transposed_convolution_operations,
     .gradient = conv_transpose_gradient,
 };

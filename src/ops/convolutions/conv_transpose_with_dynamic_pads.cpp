@@ -14,7 +14,7 @@ using ir::Dims;
 using ir::ValueId;
 using Integers = std::vector<std::int64_t>;
 
-std::vector<AttributeSpec> attributes() {
+std::vector<AttributeSpec> conv_transpose_with_dynamic_pads_attributes() {
   std::vector<AttributeSpec> specs = convolution_attributes();
   std::erase_if(specs, [](const AttributeSpec& spec) { return spec.name == "pads"; });
   specs.push_back({"output_padding", ir::AttributeKind::integers});
@@ -22,7 +22,7 @@ std::vector<AttributeSpec> attributes() {
 }
 
 // The spatial sizes are unknown until the pads are known; planning decomposes the node then.
-void infer(InferContext& context) {
+void infer_conv_transpose_with_dynamic_pads(InferContext& context) {
   const Dims *x = context.dims(0), *w = context.dims(1);
   if (x == nullptr || w == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
   context.check(x->size() >= 3 && x->size() == w->size(),
@@ -40,15 +40,16 @@ void infer(InferContext& context) {
 }
 
 // Computes the result without padding and crops its ends by the pads.
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_conv_transpose_with_dynamic_pads(GraphBuilder& builder,
+                                                                               const AttributeReader& reader,
+                                                                               std::span<const ValueId> inputs) {
   const Dims* x = builder.dims(inputs[0]);
   if (x == nullptr) return std::nullopt;
   const auto spatial = static_cast<std::int64_t>(x->size()) - 2;
   const ValueId pads = inputs.size() > 2 ? inputs[2] : ValueId{}, bias = inputs.size() > 3 ? inputs[3] : ValueId{};
   std::vector<ValueId> operands{inputs[0], inputs[1]};
   if (bias.valid()) operands.push_back(bias);
-  ir::Attributes given = reader.given_among(attributes());
+  ir::Attributes given = reader.given_among(conv_transpose_with_dynamic_pads_attributes());
   if (!pads.valid() || reader.text("auto_pad") != "NOTSET")
     return std::vector{builder.add("ConvTranspose", operands, std::move(given))};
   if (const Tensor* known = builder.graph().constant(pads); known != nullptr && known->has_data()) {
@@ -75,9 +76,9 @@ const OpDef conv_transpose_with_dynamic_pads{
                {"Pads", types::i64, "", optional},
                {"B", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = attributes(),
-    .infer = infer,
-    .decompose = decompose,
+    .attributes = conv_transpose_with_dynamic_pads_attributes(),
+    .infer = infer_conv_transpose_with_dynamic_pads,
+    .decompose = decompose_conv_transpose_with_dynamic_pads,
 };
 
 }  // namespace tessera::ops

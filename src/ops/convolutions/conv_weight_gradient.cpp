@@ -12,7 +12,7 @@ namespace {
 
 using ir::ValueId;
 
-std::vector<AttributeSpec> attributes() {
+std::vector<AttributeSpec> conv_weight_gradient_attributes() {
   return {{"group", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},
           {"kernel_shape", ir::AttributeKind::integers, std::nullopt, true},
           {"strides", ir::AttributeKind::integers},
@@ -21,7 +21,7 @@ std::vector<AttributeSpec> attributes() {
 }
 
 std::vector<AttributeSpec> attributes_with_rounding() {
-  std::vector<AttributeSpec> specs = attributes();
+  std::vector<AttributeSpec> specs = conv_weight_gradient_attributes();
   for (AttributeSpec& spec : rounding_attributes()) specs.push_back(std::move(spec));
   return specs;
 }
@@ -72,13 +72,13 @@ std::optional<ir::Dims> dims_of(const InferContext& context, std::size_t input, 
 }
 
 template <bool channels_are_last>
-void infer(InferContext& context) {
+void infer_conv_weight_gradient(InferContext& context) {
   set_weights(context, dims_of(context, 0, channels_are_last), dims_of(context, 1, channels_are_last),
               channels_are_last ? result_type(context) : context.dtype(0));
 }
 
 // Each weight is multiplied with each element of its output's gradient.
-double operations(const NodeView& view) {
+double conv_weight_gradient_operations(const NodeView& view) {
   const Shape& w = view.output(0).shape;
   if (w.empty() || w[0] == 0) return 0;
   return 2.0 * static_cast<double>(view.input(1).elements()) * static_cast<double>(view.output(0).elements() / w[0]);
@@ -86,8 +86,8 @@ double operations(const NodeView& view) {
 
 // Each weight is a correlation of both signals: a convolution of one with the other, in which batch and channels, and
 // strides and dilations, are exchanged.
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_conv_weight_gradient(GraphBuilder& builder, const AttributeReader& reader,
+                                                                   std::span<const ValueId> inputs) {
   const ir::Dims *x = builder.dims(inputs[0]), *g = builder.dims(inputs[1]);
   if (x == nullptr || g == nullptr) return std::nullopt;
   const std::int64_t group = reader.integer("group");
@@ -129,7 +129,8 @@ std::optional<std::vector<ValueId>> decompose_channels_last(GraphBuilder& builde
     if (reader.has_attribute("precision")) input = builder.cast(builder.cast(input, DType::bf16), DType::f32);
     operands.push_back(builder.add("Transpose", {input}, {{"perm", permutation}}));
   }
-  const ValueId w = builder.add(std::string(conv_weight_gradient.name), operands, reader.given_among(attributes()));
+  const ValueId w = builder.add(std::string(conv_weight_gradient.name), operands,
+                                reader.given_among(conv_weight_gradient_attributes()));
   return std::vector{rounded_result(builder, reader, w)};
 }
 
@@ -158,10 +159,10 @@ const OpDef conv_weight_gradient{
     .product = weight_gradient_product<false>,
     .inputs = {{"X", types::floats, "T"}, {"G", types::floats, "T"}},
     .outputs = {{"W", types::floats, "T"}},
-    .attributes = attributes(),
-    .infer = infer<false>,
-    .operations = operations,
-    .decompose = decompose,
+    .attributes = conv_weight_gradient_attributes(),
+    .infer = infer_conv_weight_gradient<false>,
+    .operations = conv_weight_gradient_operations,
+    .decompose = decompose_conv_weight_gradient,
 };
 
 // ConvWeightGradient where X [N, spatial…, C] and G [N, spatial…, M] have the channels last; W is as above. With
@@ -173,8 +174,8 @@ const OpDef channels_last_conv_weight_gradient{
     .inputs = {{"X", types::floats, "T"}, {"G", types::floats, "T"}},
     .outputs = {{"W", types::floats, "T2"}},
     .attributes = attributes_with_rounding(),
-    .infer = infer<true>,
-    .operations = operations,
+    .infer = infer_conv_weight_gradient<true>,
+    .operations = conv_weight_gradient_operations,
     .decompose = decompose_channels_last,
 };
 

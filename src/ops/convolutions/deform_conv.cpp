@@ -10,7 +10,7 @@
 namespace tessera::ops {
 namespace {
 
-std::vector<AttributeSpec> attributes() {
+std::vector<AttributeSpec> deform_conv_attributes() {
   std::vector<AttributeSpec> specs = convolution_attributes(false);
   specs.push_back({"offset_group", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})});
   return specs;
@@ -28,7 +28,7 @@ void check_per_tap(const InferContext& context, std::size_t input, const ir::Dim
                 text_of(expected));
 }
 
-void infer(InferContext& context) {
+void infer_deform_conv(InferContext& context) {
   infer_convolution(context, {.data = 0, .weights = 1, .bias = 3}, context.dtype(0));
   const std::int64_t groups = context.integer("offset_group");
   context.check(groups >= 1, "offset_group is {}, expected at least 1", groups);
@@ -44,10 +44,10 @@ void infer(InferContext& context) {
 }
 
 // Inferred from [N, C, spatial...] and offsets: result [N, C * taps, windows] and y [N, 1, output spatial...].
-struct Windows {
+struct DeformConvWindows {
   ir::Dims result, y;
 };
-std::optional<Windows> deformed_dims(const InferContext& context) {
+std::optional<DeformConvWindows> deformed_dims(const InferContext& context) {
   const ir::Dims* x = context.dims(0);
   const std::vector<std::int64_t>& kernel = context.integers("kernel_shape");
   const WindowAttributes window = read_window_attributes(context, kernel);
@@ -58,7 +58,7 @@ std::optional<Windows> deformed_dims(const InferContext& context) {
                 text_of(kernel));
   context.check(!(*x)[1].is_known() || (*x)[1].value() % groups == 0, "{} channels do not divide into {} offset groups",
                 text_of((*x)[1]), groups);
-  Windows windows{{}, {(*x)[0], 1}};
+  DeformConvWindows windows{{}, {(*x)[0], 1}};
   for (std::size_t i = 0; i < kernel.size(); ++i) windows.y.push_back(window_output_dim(window, i, (*x)[2 + i]));
   // The offsets' dimensions may be known where the input's are not.
   for (std::size_t i = 2; context.dims(1) != nullptr && i < windows.y.size() && i < context.dims(1)->size(); ++i) {
@@ -69,7 +69,7 @@ std::optional<Windows> deformed_dims(const InferContext& context) {
   return windows;
 }
 
-void check_samples(const InferContext& context, const Windows& windows, std::size_t mask) {
+void check_samples(const InferContext& context, const DeformConvWindows& windows, std::size_t mask) {
   const std::vector<std::int64_t>& kernel = context.integers("kernel_shape");
   const std::int64_t per_group = element_count(kernel) * context.integer("offset_group");
   check_per_tap(context, 1, windows.y, ir::Dim(per_group) * ir::Dim(static_cast<std::int64_t>(kernel.size())));
@@ -77,14 +77,14 @@ void check_samples(const InferContext& context, const Windows& windows, std::siz
 }
 
 void infer_windows(InferContext& context) {
-  const std::optional<Windows> windows = deformed_dims(context);
+  const std::optional<DeformConvWindows> windows = deformed_dims(context);
   if (!windows) return context.set_output(0, context.dtype(0), ir::Dims(3));
   check_samples(context, *windows, 2);
   context.set_output(0, context.dtype(0), windows->result);
 }
 
 void infer_windows_gradient(InferContext& context) {
-  if (const std::optional<Windows> windows = deformed_dims(context)) {
+  if (const std::optional<DeformConvWindows> windows = deformed_dims(context)) {
     check_samples(context, *windows, 3);
     check_operand(context, 2, windows->result);
   }
@@ -94,9 +94,9 @@ void infer_windows_gradient(InferContext& context) {
   else context.set_output(2, context.dtype(0), {0});
 }
 
-std::vector<AttributeSpec> window_attributes() {
+std::vector<AttributeSpec> window_attributes_deform_conv() {
   std::vector<AttributeSpec> specs;
-  for (AttributeSpec& spec : attributes()) {
+  for (AttributeSpec& spec : deform_conv_attributes()) {
     if (spec.name != "group") specs.push_back(std::move(spec));
   }
   for (AttributeSpec& spec : specs) spec.required = spec.required || spec.name == "kernel_shape";
@@ -112,19 +112,19 @@ double operations_of_samples(const NodeView& view) {
   return 2 * corners * static_cast<double>(windows == 0 ? view.output(0).elements() : view.input(windows).elements());
 }
 
-std::optional<std::vector<ir::ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                                  std::span<const ir::ValueId> inputs) {
+std::optional<std::vector<ir::ValueId>> decompose_deform_conv(GraphBuilder& builder, const AttributeReader& reader,
+                                                              std::span<const ir::ValueId> inputs) {
   const std::optional<Shape> w = builder.type(inputs[1]).shape();
   if (!w || builder.dims(inputs[0]) == nullptr || builder.dims(inputs[2]) == nullptr) return {};
   const auto given = [&](std::size_t i) { return i < inputs.size() && inputs[i].valid(); };
   const std::int64_t groups = reader.integer("group"), features = (*w)[0];
-  ir::Attributes attributes = reader.node().attributes;
-  attributes.erase("group");
-  attributes["kernel_shape"] = std::vector<std::int64_t>(w->begin() + 2, w->end());
+  ir::Attributes deform_conv_attributes = reader.node().attributes;
+  deform_conv_attributes.erase("group");
+  deform_conv_attributes["kernel_shape"] = std::vector<std::int64_t>(w->begin() + 2, w->end());
   std::vector<ir::ValueId> operands{inputs[0], inputs[2]};
   if (given(4)) operands.push_back(inputs[4]);
   const Term x(builder, inputs[0]), offset(builder, inputs[2]);
-  Term samples(builder, builder.add("tessera::DeformedWindows", operands, std::move(attributes)));
+  Term samples(builder, builder.add("tessera::DeformedWindows", operands, std::move(deform_conv_attributes)));
   const std::int64_t length = groups == 0 || features == 0 ? 0 : element_count(*w) / features;  // of a sum
   Term weights = Term(builder, inputs[1]).reshape(x.integers({features, length}));
   if (groups != 1) {
@@ -162,10 +162,10 @@ const OpDef deform_conv{
                {"B", types::floats, "T", optional},
                {"mask", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = attributes(),
-    .infer = infer,
+    .attributes = deform_conv_attributes(),
+    .infer = infer_deform_conv,
     .operations = convolution_operations<1>,
-    .decompose = decompose,
+    .decompose = decompose_deform_conv,
 };
 
 // Row c * taps + k of an image's result holds what tap k of each window samples of channel c, by multilinear
@@ -175,7 +175,7 @@ const OpDef deformed_windows{
     .since = 1,
     .inputs = {{"X", types::floats, "T"}, {"offset", types::floats, "T"}, {"mask", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = window_attributes(),
+    .attributes = window_attributes_deform_conv(),
     .infer = infer_windows,
     .operations = operations_of_samples<0>,
     .gradient = gradient_of_windows,
@@ -189,7 +189,7 @@ const OpDef deformed_windows_gradient{
                {"dY", types::floats, "T"},
                {"mask", types::floats, "T", optional}},
     .outputs = {{"dX", types::floats, "T"}, {"doffset", types::floats, "T"}, {"dmask", types::floats, "T", optional}},
-    .attributes = window_attributes(),
+    .attributes = window_attributes_deform_conv(),
     .infer = infer_windows_gradient,
     .operations = [](const NodeView& view) { return 3 * operations_of_samples<2>(view); },
 };

@@ -16,15 +16,15 @@ using At = DictionaryConvInputs;
 using ir::Dims;
 using ir::ValueId;
 
-// The attributes of a convolution except "group": a dictionary covers all channels.
-std::vector<AttributeSpec> window_attributes() {
+// The dictionary_conv_attributes of a convolution except "group": a dictionary covers all channels.
+std::vector<AttributeSpec> window_attributes_dictionary_conv() {
   std::vector<AttributeSpec> specs = convolution_attributes();
   std::erase_if(specs, [](const AttributeSpec& spec) { return spec.name == "group"; });
   return specs;
 }
 
-std::vector<AttributeSpec> attributes() {
-  std::vector<AttributeSpec> specs = window_attributes();
+std::vector<AttributeSpec> dictionary_conv_attributes() {
+  std::vector<AttributeSpec> specs = window_attributes_dictionary_conv();
   for (AttributeSpec& spec : activation_attributes()) specs.push_back(std::move(spec));
   return specs;
 }
@@ -46,7 +46,7 @@ void check_indices(const InferContext& context, const Dims& dictionary) {
   }
 }
 
-void infer(InferContext& context) {
+void infer_dictionary_conv(InferContext& context) {
   check_activation(context);
   const Dims *x = context.dims(At::data), *d = context.dims(At::dictionary), *w = context.dims(At::coefficients);
   if (w != nullptr) context.check(w->size() >= 3, "'W' has shape {}, expected [M, terms, kernel...]", text_of(*w));
@@ -76,7 +76,7 @@ void infer(InferContext& context) {
 }
 
 // The responses of the dictionary at every position of the data, and the lookups at every position of the result.
-double operations(const NodeView& view) {
+double dictionary_conv_operations(const NodeView& view) {
   const Shape &x = view.input(At::data).shape, &w = view.input(At::coefficients).shape, &y = view.output(0).shape;
   if (x[1] == 0 || y[1] == 0) return 0;
   const double responses = static_cast<double>(view.input(At::dictionary).elements()) *
@@ -90,8 +90,8 @@ double operations(const NodeView& view) {
 }
 
 // conv(conv(X, D), P, B) + Z, where P [M, vectors, kernel...] has the coefficients at their indices.
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_dictionary_conv(GraphBuilder& builder, const AttributeReader& reader,
+                                                              std::span<const ValueId> inputs) {
   const Dims *dictionary = builder.dims(inputs[At::dictionary]), *coefficients = builder.dims(inputs[At::coefficients]);
   if (dictionary == nullptr || coefficients == nullptr) return std::nullopt;
   Dims dense = *coefficients;
@@ -109,7 +109,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   std::vector<ValueId> operands{responses, combination};
   const auto given = [&](std::size_t i) { return inputs.size() > i && inputs[i].valid(); };
   if (given(At::bias)) operands.push_back(inputs[At::bias]);
-  ValueId y = builder.add("Conv", std::move(operands), reader.given_among(window_attributes()));
+  ValueId y = builder.add("Conv", std::move(operands), reader.given_among(window_attributes_dictionary_conv()));
   if (given(At::addend)) y = builder.add("Add", {y, inputs[At::addend]});
   return std::vector{add_activation(builder, reader, y)};
 }
@@ -131,10 +131,10 @@ const OpDef dictionary_conv{
                {"B", types::floats, "T", optional},
                {"Z", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = attributes(),
-    .infer = infer,
-    .operations = operations,
-    .decompose = decompose,
+    .attributes = dictionary_conv_attributes(),
+    .infer = infer_dictionary_conv,
+    .operations = dictionary_conv_operations,
+    .decompose = decompose_dictionary_conv,
 };
 
 }  // namespace tessera::ops

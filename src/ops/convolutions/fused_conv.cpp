@@ -9,15 +9,15 @@ namespace {
 
 using ir::ValueId;
 
-void infer(InferContext& context) {
+void infer_fused_conv(InferContext& context) {
   check_activation(context);
   infer_convolution(context, {}, context.dtype(0));
   if (context.wants_output(0) && context.results()[0] && context.results()[0]->dims)
     check_addend(context, 3, *context.results()[0]->dims);
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_fused_conv(GraphBuilder& builder, const AttributeReader& reader,
+                                                         std::span<const ValueId> inputs) {
   const std::size_t operands = std::min<std::size_t>(inputs.size(), 3);
   ValueId result = builder.add("Conv", {inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(operands)},
                                reader.given_among(convolution_attributes()));
@@ -25,7 +25,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   return std::vector{add_activation(builder, reader, result)};
 }
 
-std::vector<AttributeSpec> attributes() {
+std::vector<AttributeSpec> fused_conv_attributes() {
   std::vector<AttributeSpec> specs = convolution_attributes();
   for (AttributeSpec& spec : activation_attributes()) specs.push_back(std::move(spec));
   return specs;
@@ -43,10 +43,10 @@ const OpDef fused_conv{
                {"B", types::floats, "T", optional},
                {"Z", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = attributes(),
-    .infer = infer,
+    .attributes = fused_conv_attributes(),
+    .infer = infer_fused_conv,
     .operations = convolution_operations<1>,
-    .decompose = decompose,
+    .decompose = decompose_fused_conv,
 };
 
 }  // namespace tessera::ops

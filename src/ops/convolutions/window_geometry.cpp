@@ -46,7 +46,7 @@ std::int64_t checked_extent(std::int64_t kernel, std::int64_t dilation) {
   return base::checked_add(base::checked_multiply(kernel - 1, dilation), 1);
 }
 
-WindowAxis axis_of(const WindowAttributes& attributes, std::size_t axis, std::int64_t input) {
+WindowAxis axis_of_window_geometry(const WindowAttributes& attributes, std::size_t axis, std::int64_t input) {
   return {.input = input,
           .kernel = attributes.kernel[axis],
           .stride = attributes.strides[axis],
@@ -104,7 +104,7 @@ WindowAttributes read_window_attributes(const AttributeReader& reader, std::span
 }
 
 WindowAxis resolve_window_axis(const WindowAttributes& attributes, std::size_t axis, std::int64_t input) {
-  WindowAxis window = axis_of(attributes, axis, input);
+  WindowAxis window = axis_of_window_geometry(attributes, axis, input);
   const std::int64_t extent = checked_extent(window.kernel, window.dilation);
   if (is_same(attributes.auto_pad)) {
     window.output = base::ceil_divide(input, window.stride);
@@ -177,7 +177,7 @@ WindowAxis resolve_transposed_axis(const AttributeReader& reader, const WindowAt
                                    std::int64_t input) {
   using base::checked_add;
   using base::checked_multiply;
-  WindowAxis window = axis_of(attributes, axis, input);
+  WindowAxis window = axis_of_window_geometry(attributes, axis, input);
   const std::size_t rank = attributes.rank();
   const std::int64_t extra = read_list(reader, "output_padding", rank, 0, 0)[axis];
   require(input >= 1, ErrorKind::invalid_model, "the input has size {} at spatial axis {}", input, axis);

@@ -106,15 +106,15 @@ ir::ValueType stacked(const InferContext& context, const ir::ValueType& element,
   return ir::ValueType::tensor(element.dtype, std::move(dims));
 }
 
-void check_scalar(const InferContext& context, std::size_t input) {
+void check_control_flow_scalar(const InferContext& context, std::size_t input) {
   if (!context.has_input(input) || context.dims(input) == nullptr) return;
   context.check(ir::product(*context.dims(input)).may_equal(1), "'{}' has shape {}, expected one element",
                 context.op().inputs[input].name, text_of(*context.dims(input)));
 }
 
 void infer_loop(InferContext& context) {
-  check_scalar(context, 0);
-  check_scalar(context, 1);
+  check_control_flow_scalar(context, 0);
+  check_control_flow_scalar(context, 1);
   std::vector<ir::ValueType> carried;
   for (std::size_t i = 2; i < context.input_count(); ++i) {
     context.check(context.has_input(i), "the initial value of loop-carried value {} is missing", i - 2);
@@ -175,7 +175,8 @@ void infer_sequence_map(InferContext& context) {
   set_outputs(context, results, "its body");
 }
 
-std::vector<std::int64_t> list_of(const AttributeReader& reader, std::string_view name, std::size_t count) {
+std::vector<std::int64_t> list_of_control_flow(const AttributeReader& reader, std::string_view name,
+                                               std::size_t count) {
   std::vector<std::int64_t> list = reader.integers_or_empty(name);
   if (list.empty()) list.assign(count, 0);
   require(list.size() == count, ErrorKind::invalid_model, "attribute '{}' has {} entries, expected {}", name,
@@ -185,7 +186,7 @@ std::vector<std::int64_t> list_of(const AttributeReader& reader, std::string_vie
 
 std::vector<bool> directions_of(const AttributeReader& reader, std::string_view name, std::size_t count) {
   std::vector<bool> backwards;
-  for (const std::int64_t direction : list_of(reader, name, count)) {
+  for (const std::int64_t direction : list_of_control_flow(reader, name, count)) {
     require(direction == 0 || direction == 1, ErrorKind::invalid_model,
             "attribute '{}' has the entry {}, expected 0 or 1", name, direction);
     backwards.push_back(direction == 1);
@@ -220,8 +221,8 @@ ScanPlan read_scan(const AttributeReader& reader, std::size_t input_count) {
   require(results >= plan.states, ErrorKind::invalid_model, "its body returns {} values, expected at least {}", results,
           plan.states);
   plan.scan_outputs = results - plan.states;
-  plan.input_axes = list_of(reader, "scan_input_axes", plan.scan_inputs);
-  plan.output_axes = list_of(reader, "scan_output_axes", plan.scan_outputs);
+  plan.input_axes = list_of_control_flow(reader, "scan_input_axes", plan.scan_inputs);
+  plan.output_axes = list_of_control_flow(reader, "scan_output_axes", plan.scan_outputs);
   plan.input_backwards = directions_of(reader, "scan_input_directions", plan.scan_inputs);
   plan.output_backwards = directions_of(reader, "scan_output_directions", plan.scan_outputs);
   return plan;

@@ -35,7 +35,7 @@ void check_arity(const ir::Node& node, const OpDef& op) {
           "has at most {} outputs, but {} are asked for", op.outputs.size(), node.outputs.size());
 }
 
-void check_attributes(const ir::Node& node, const OpDef& op) {
+void check_infer_attributes(const ir::Node& node, const OpDef& op) {
   for (const auto& [name, attribute] : node.attributes) {
     const auto spec = std::find_if(op.attributes.begin(), op.attributes.end(),
                                    [&](const AttributeSpec& s) { return s.name == name; });
@@ -120,7 +120,7 @@ std::vector<ir::ValueType> infer_node(const ir::Graph& graph, const ir::Node& no
   const OpDef& op = op_of(node);
   try {
     check_arity(node, op);
-    check_attributes(node, op);
+    check_infer_attributes(node, op);
     check_types(graph, node, op);
     InferContext context(graph, node, op, constants);
     op.infer(context);

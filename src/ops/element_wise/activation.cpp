@@ -4,14 +4,11 @@
 #include <numbers>
 
 #include "ops/core/gradient.h"
+#include "ops/core/signatures.h"
 #include "ops/element_wise/element_wise_unary.h"
 
 namespace tessera::ops {
 namespace {
-
-AttributeSpec real(std::string_view name, float value) {
-  return {name, ir::AttributeKind::real, ir::Attribute(value)};
-}
 
 void infer_gelu(InferContext& context) {
   const std::string& approximate = context.text("approximate");
@@ -47,23 +44,24 @@ const OpDef tanh = element_wise_unary("Tanh", 13, types::floats, operations_per_
 });
 // max(0, x) + min(0, alpha (exp(x / alpha) - 1))
 const OpDef celu = element_wise_unary(
-    "Celu", 12, {DType::f32}, operations_per_output<12>, {real("alpha", 1.0f)}, [](GradientContext& c) {
+    "Celu", 12, {DType::f32}, operations_per_output<12>, {real_attribute("alpha", 1.0f)}, [](GradientContext& c) {
       const Term g = c.gradient();
       c.set(0, (c.input(0) > 0).choose(g, g * (c.input(0) / c.real("alpha")).apply("Exp")));
     });
 // x < 0 ? alpha (exp(x) - 1) : x
-const OpDef elu = element_wise_unary("Elu", 22, types::floats, operations_per_output<10>, {real("alpha", 1.0f)},
-                                     [](GradientContext& c) {
+const OpDef elu = element_wise_unary("Elu", 22, types::floats, operations_per_output<10>,
+                                     {real_attribute("alpha", 1.0f)}, [](GradientContext& c) {
                                        const Term g = c.gradient();
                                        c.set(0, (c.input(0) < 0).choose(g * (c.output() + c.real("alpha")), g));
                                      });
 // max(0, min(1, alpha x + beta))
-const OpDef hard_sigmoid = element_wise_unary(
-    "HardSigmoid", 22, types::floats, operations_per_output<4>, {real("alpha", 0.2f), real("beta", 0.5f)},
-    [](GradientContext& c) {
-      c.set(0, ((c.output() > 0) & (c.output() < 1)).choose(c.gradient() * c.real("alpha"), 0));
-    },
-    {Trait::non_negative});
+const OpDef hard_sigmoid =
+    element_wise_unary("HardSigmoid", 22, types::floats, operations_per_output<4>,
+                       {real_attribute("alpha", 0.2f), real_attribute("beta", 0.5f)},
+                       [](GradientContext& c) {
+                         c.set(0, ((c.output() > 0) & (c.output() < 1)).choose(c.gradient() * c.real("alpha"), 0));
+                       },
+                       {Trait::non_negative});
 // x max(0, min(1, x / 6 + 1 / 2))
 const OpDef hard_swish =
     element_wise_unary("HardSwish", 22, types::floats, operations_per_output<5>, {}, [](GradientContext& c) {
@@ -72,7 +70,7 @@ const OpDef hard_swish =
     });
 // x < 0 ? alpha x : x
 const OpDef leaky_relu = element_wise_unary(
-    "LeakyRelu", 16, types::floats, operations_per_output<2>, {real("alpha", 0.01f)},
+    "LeakyRelu", 16, types::floats, operations_per_output<2>, {real_attribute("alpha", 0.01f)},
     [](GradientContext& c) { c.set(0, (c.input(0) < 0).choose(c.gradient() * c.real("alpha"), c.gradient())); },
     {Trait::homogeneous});
 // x tanh(log(1 + exp(x)))
@@ -83,14 +81,15 @@ const OpDef mish = element_wise_unary("Mish", 22, types::floats, operations_per_
 // gamma (x <= 0 ? alpha exp(x) - alpha : x); Klambauer et al., "Self-normalizing neural networks" (NIPS 2017).
 const OpDef selu = element_wise_unary(
     "Selu", 22, types::floats, operations_per_output<11>,
-    {real("alpha", 1.67326319217681884765625f), real("gamma", 1.05070102214813232421875f)}, [](GradientContext& c) {
+    {real_attribute("alpha", 1.67326319217681884765625f), real_attribute("gamma", 1.05070102214813232421875f)},
+    [](GradientContext& c) {
       const Term g = c.gradient() * c.real("gamma");
       c.set(0, (c.input(0) > 0).choose(g, g * c.real("alpha") * c.input(0).apply("Exp")));
     });
 // x < -lambd ? x + bias : x > lambd ? x - bias : 0
 const OpDef shrink =
     element_wise_unary("Shrink", 9, types::numbers.without({DType::bf16}), operations_per_output<3>,
-                       {real("bias", 0.0f), real("lambd", 0.5f)},
+                       {real_attribute("bias", 0.0f), real_attribute("lambd", 0.5f)},
                        [](GradientContext& c) {
                          const Term g = c.gradient(), x = c.input(0);
                          c.set(0, (x < -c.real("lambd")).choose(g, (x > c.real("lambd")).choose(g, 0)));
@@ -107,14 +106,14 @@ const OpDef softsign =
       c.set(0, c.gradient() / (below * below));
     });
 // x sigmoid(alpha x)
-const OpDef swish = element_wise_unary("Swish", 24, types::floats, operations_per_output<12>, {real("alpha", 1.0f)},
-                                       [](GradientContext& c) {
+const OpDef swish = element_wise_unary("Swish", 24, types::floats, operations_per_output<12>,
+                                       {real_attribute("alpha", 1.0f)}, [](GradientContext& c) {
                                          const Term x = c.input(0), s = (x * c.real("alpha")).apply("Sigmoid");
                                          c.set(0, c.gradient() * (s + x * s * (1 - s) * c.real("alpha")));
                                        });
 // x > alpha ? x : 0
 const OpDef thresholded_relu =
-    element_wise_unary("ThresholdedRelu", 22, types::floats, operations_per_output<1>, {real("alpha", 1.0f)},
+    element_wise_unary("ThresholdedRelu", 22, types::floats, operations_per_output<1>, {real_attribute("alpha", 1.0f)},
                        [](GradientContext& c) { c.set(0, (c.input(0) > c.real("alpha")).choose(c.gradient(), 0)); },
                        {Trait::discontinuous});
 

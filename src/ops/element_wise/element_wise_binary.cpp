@@ -6,7 +6,8 @@
 namespace tessera::ops {
 namespace {
 
-OpDef binary(std::string_view name, int since, TypeSet types, GradientFunction gradient = nullptr, Traits traits = {}) {
+OpDef binary_element_wise(std::string_view name, int since, TypeSet types, GradientFunction gradient = nullptr,
+                          Traits traits = {}) {
   return {.name = name,
           .since = since,
           .inputs = {{"A", types, "T"}, {"B", types, "T"}},
@@ -60,7 +61,7 @@ void infer_p_relu(InferContext& context) {
   infer_same_as_input(context);
 }
 
-void infer_where(InferContext& context) {
+void infer_element_wise_binary_where(InferContext& context) {
   infer_broadcast(context);
   if (!context.wants_output(0)) return;
   ir::ValueType type = *context.results()[0];
@@ -90,7 +91,7 @@ void div_gradient(GradientContext& c) {
 }
 
 // Equal extreme operands share the gradient.
-void extreme_gradient(GradientContext& c) {
+void element_wise_binary_extreme_gradient(GradientContext& c) {
   std::vector<Term> taken;
   for (std::size_t i = 0; i < c.input_count(); ++i)
     taken.push_back(c.input(i).equals(c.output()).cast(c.output().dtype()));
@@ -102,7 +103,7 @@ void extreme_gradient(GradientContext& c) {
   }
 }
 
-void mean_gradient(GradientContext& c) {
+void element_wise_binary_mean_gradient(GradientContext& c) {
   const Term share = c.gradient() / static_cast<double>(c.input_count());
   for (std::size_t i = 0; i < c.input_count(); ++i) c.set(i, share);
 }
@@ -146,18 +147,18 @@ constexpr TypeSet kWhereTypes = types::numbers | types::boolean | types::text | 
 
 }  // namespace
 
-const OpDef add = binary("Add", 14, types::numbers, add_gradient, {Trait::commutative});
-const OpDef sub = binary("Sub", 14, types::numbers, sub_gradient);
-const OpDef mul = binary("Mul", 14, types::numbers, mul_gradient, {Trait::commutative});
+const OpDef add = binary_element_wise("Add", 14, types::numbers, add_gradient, {Trait::commutative});
+const OpDef sub = binary_element_wise("Sub", 14, types::numbers, sub_gradient);
+const OpDef mul = binary_element_wise("Mul", 14, types::numbers, mul_gradient, {Trait::commutative});
 // Division of integers truncates towards zero; a divisor of zero is an Error(failed) of the run.
-const OpDef div = binary("Div", 14, types::numbers, div_gradient);
-const OpDef bitwise_and = binary("BitwiseAnd", 18, types::integers, nullptr, {Trait::commutative});
-const OpDef bitwise_or = binary("BitwiseOr", 18, types::integers, nullptr, {Trait::commutative});
-const OpDef bitwise_xor = binary("BitwiseXor", 18, types::integers, nullptr, {Trait::commutative});
-const OpDef max = variadic_of("Max", types::numbers, extreme_gradient);
-const OpDef min = variadic_of("Min", types::numbers, extreme_gradient);
+const OpDef div = binary_element_wise("Div", 14, types::numbers, div_gradient);
+const OpDef bitwise_and = binary_element_wise("BitwiseAnd", 18, types::integers, nullptr, {Trait::commutative});
+const OpDef bitwise_or = binary_element_wise("BitwiseOr", 18, types::integers, nullptr, {Trait::commutative});
+const OpDef bitwise_xor = binary_element_wise("BitwiseXor", 18, types::integers, nullptr, {Trait::commutative});
+const OpDef max = variadic_of("Max", types::numbers, element_wise_binary_extreme_gradient);
+const OpDef min = variadic_of("Min", types::numbers, element_wise_binary_extreme_gradient);
 const OpDef sum = variadic_of("Sum", types::floats, add_gradient);
-const OpDef mean = variadic_of("Mean", types::floats, mean_gradient);
+const OpDef mean = variadic_of("Mean", types::floats, element_wise_binary_mean_gradient);
 
 // x ^ y, in the type of x.
 const OpDef pow{
@@ -216,7 +217,7 @@ const OpDef where{
     .since = 16,
     .inputs = {{"condition", types::boolean, "B"}, {"X", kWhereTypes, "T"}, {"Y", kWhereTypes, "T"}},
     .outputs = {{"output", kWhereTypes, "T"}},
-    .infer = infer_where,
+    .infer = infer_element_wise_binary_where,
     .gradient = where_gradient,
     .element_wise = ElementWise::broadcasting,
     .traits = {Trait::moves},

@@ -69,7 +69,7 @@ bool is_byte(DType type) {
 }
 
 // Checks what attributes tell: forms, parameters and earlier operands.
-void check_attributes(const InferContext& context) {
+void check_element_wise_program_attributes(const InferContext& context) {
   const std::vector<std::string>& names = context.texts("steps");
   context.check(!names.empty() && names.size() <= kMostElementWiseSteps, "has {} steps, expected 1 to {}", names.size(),
                 kMostElementWiseSteps);
@@ -88,8 +88,8 @@ void check_zero_point(const InferContext& context, float zero, DType type) {
                 name_of(type));
 }
 
-void infer(InferContext& context) {
-  check_attributes(context);
+void infer_element_wise_program(InferContext& context) {
+  check_element_wise_program_attributes(context);
   const std::vector<ElementWiseStep> steps = element_wise_steps(context);
   const std::size_t inputs = context.input_count();
   std::vector<DType> types;
@@ -139,14 +139,14 @@ ValueId build(GraphBuilder& builder, const ElementWiseStep& step, std::span<cons
   return builder.add(name, {operand(0)});
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_element_wise_program(GraphBuilder& builder, const AttributeReader& reader,
+                                                                   std::span<const ValueId> inputs) {
   std::vector<ValueId> values(inputs.begin(), inputs.end());
   for (const ElementWiseStep& step : element_wise_steps(reader)) values.push_back(build(builder, step, values));
   return std::vector{values.back()};
 }
 
-double operations(const NodeView& view) {
+double element_wise_program_operations(const NodeView& view) {
   double each = 0;
   for (const ElementWiseStep& step : element_wise_steps(view)) each += step.form->operations;
   return each * static_cast<double>(view.output(0).elements());
@@ -344,9 +344,9 @@ const OpDef element_wise{
     .attributes = {{"steps", AttributeKind::texts, std::nullopt, true},
                    {"operands", AttributeKind::integers, std::nullopt, true},
                    {"parameters", AttributeKind::reals, std::nullopt, true}},
-    .infer = infer,
-    .operations = operations,
-    .decompose = decompose,
+    .infer = infer_element_wise_program,
+    .operations = element_wise_program_operations,
+    .decompose = decompose_element_wise_program,
     .element_wise = ElementWise::broadcasting,
 };
 

@@ -5,7 +5,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_block_gather(InferContext& context) {
   const BlockWeights weights = block_weights_of(context);
   check_block_weights(context, 0, weights);
   const ir::Dims* indices = context.dims(1);
@@ -16,7 +16,7 @@ void infer(InferContext& context) {
 }
 
 // The bytes of the indices and of the rows that they select.
-double bytes_read(const NodeView& view) {
+double block_gather_bytes_read(const NodeView& view) {
   const auto count = static_cast<double>(view.input(1).elements());
   return count * static_cast<double>(block_weights_of(view).row_bytes) + static_cast<double>(view.input(1).bytes());
 }
@@ -29,9 +29,9 @@ const OpDef block_gather{
     .inputs = {{"W", {DType::u8}}, {"indices", types::index}},
     .outputs = {{"Y", {DType::f32}}},
     .attributes = block_weight_attributes(),
-    .infer = infer,
+    .infer = infer_block_gather,
     .operations = operations_per_output<2>,
-    .bytes_read = bytes_read,
+    .bytes_read = block_gather_bytes_read,
 };
 
 }  // namespace tessera::ops

@@ -34,7 +34,7 @@ std::vector<std::int64_t> split_sizes(const InferContext& context, std::int64_t 
   return *sizes;
 }
 
-void infer_split(InferContext& context) {
+void infer_concat_split(InferContext& context) {
   const std::int64_t count = static_cast<std::int64_t>(context.output_count());
   context.check(!context.has_attribute("num_outputs") || context.integer("num_outputs") == count,
                 "num_outputs does not equal the {} outputs", count);
@@ -140,7 +140,7 @@ const OpDef split{
     .outputs = {{"outputs", types::all, "T", variadic}},
     .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"num_outputs", ir::AttributeKind::integer}},
-    .infer = infer_split,
+    .infer = infer_concat_split,
     .gradient = split_gradient,
     .traits = {Trait::moves, Trait::rearranges},
 };

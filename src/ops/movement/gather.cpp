@@ -51,7 +51,7 @@ void infer_gather_nd(InferContext& context) {
 }
 
 // The bytes of the indices and of the gathered elements only.
-double bytes_read(const NodeView& view) {
+double gather_bytes_read(const NodeView& view) {
   return static_cast<double>(view.output(0).bytes()) + static_cast<double>(view.input(1).bytes());
 }
 
@@ -108,7 +108,7 @@ const OpDef gather{
     .outputs = {{"output", types::all, "T"}},
     .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer_gather,
-    .bytes_read = bytes_read,
+    .bytes_read = gather_bytes_read,
     .gradient = gather_gradient,
     .traits = {Trait::moves, Trait::rearranges},
 };
@@ -120,7 +120,7 @@ const OpDef gather_elements{
     .outputs = {{"output", types::all, "T"}},
     .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer_gather_elements,
-    .bytes_read = bytes_read,
+    .bytes_read = gather_bytes_read,
     .gradient = gather_elements_gradient,
     .traits = {Trait::moves, Trait::rearranges},
 };
@@ -132,7 +132,7 @@ const OpDef gather_nd{
     .outputs = {{"output", types::all, "T"}},
     .attributes = {{"batch_dims", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer_gather_nd,
-    .bytes_read = bytes_read,
+    .bytes_read = gather_bytes_read,
     .gradient = gather_nd_gradient,
     .traits = {Trait::moves, Trait::rearranges},
 };

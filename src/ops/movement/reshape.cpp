@@ -44,7 +44,7 @@ ir::Dims resolve_dims(const InferContext& context, const ir::Dims* input, const 
   return dims;
 }
 
-void infer(InferContext& context) {
+void infer_reshape(InferContext& context) {
   const ir::Dims* input = context.dims(0);
   const bool allow_zero = context.integer("allowzero") != 0;
   if (const auto request = context.constant_integers(1)) {
@@ -164,7 +164,7 @@ const OpDef reshape{
     .inputs = {{"data", types::all, "T"}, {"shape", types::i64}},
     .outputs = {{"reshaped", types::all, "T"}},
     .attributes = {{"allowzero", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
-    .infer = infer,
+    .infer = infer_reshape,
     .gradient = reshaped_gradient,
     .view = true,
     .traits = {Trait::moves, Trait::rearranges},

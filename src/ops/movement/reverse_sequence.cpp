@@ -6,7 +6,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_reverse_sequence(InferContext& context) {
   const std::int64_t batch_axis = context.integer("batch_axis"), time_axis = context.integer("time_axis");
   context.check((batch_axis == 0 && time_axis == 1) || (batch_axis == 1 && time_axis == 0),
                 "batch_axis is {} and time_axis {}, expected 0 and 1 in either order", batch_axis, time_axis);
@@ -34,7 +34,7 @@ const OpDef reverse_sequence{
     .outputs = {{"Y", types::all, "T"}},
     .attributes = {{"batch_axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},
                    {"time_axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
-    .infer = infer,
+    .infer = infer_reverse_sequence,
     .gradient = reverse_gradient,
     .traits = {Trait::moves, Trait::rearranges},
 };

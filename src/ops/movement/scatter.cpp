@@ -81,7 +81,7 @@ void infer_tensor_scatter(InferContext& context) {
 }
 
 // Each update is combined with one old element; without a reduction nothing is computed.
-double operations(const NodeView& view) {
+double scatter_operations(const NodeView& view) {
   return scatter_reduction(view) == ScatterReduction::none ? 0 : static_cast<double>(view.input(2).elements());
 }
 
@@ -139,7 +139,7 @@ const OpDef scatter_elements{
     .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"reduction", ir::AttributeKind::text, ir::Attribute(std::string("none"))}},
     .infer = infer_scatter_elements,
-    .operations = operations,
+    .operations = scatter_operations,
     .gradient =
         [](GradientContext& c) {
           scatter_gradient(c, "ScatterElements", "GatherElements", {{"axis", c.integer("axis")}});
@@ -154,7 +154,7 @@ const OpDef scatter_nd{
     .outputs = {{"output", types::all, "T"}},
     .attributes = {{"reduction", ir::AttributeKind::text, ir::Attribute(std::string("none"))}},
     .infer = infer_scatter_nd,
-    .operations = operations,
+    .operations = scatter_operations,
     .gradient = [](GradientContext& c) { scatter_gradient(c, "ScatterND", "GatherND", {}); },
     .traits = {Trait::moves},
 };

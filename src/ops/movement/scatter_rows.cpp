@@ -8,20 +8,20 @@ namespace {
 
 // The axis of the positions in the result, whose rank is that of the rows with one axis in place of those of the
 // indices.
-std::int64_t axis_of(const AttributeReader& reader, std::size_t rows_rank, std::size_t index_rank) {
+std::int64_t axis_of_scatter_rows(const AttributeReader& reader, std::size_t rows_rank, std::size_t index_rank) {
   require(rows_rank >= index_rank, ErrorKind::invalid_model, "rows have {} axes and their indices {}", rows_rank,
           index_rank);
   return normalise_axis(reader.integer("axis"), static_cast<std::int64_t>(rows_rank - index_rank) + 1);
 }
 
-void infer(InferContext& context) {
+void infer_scatter_rows(InferContext& context) {
   const ir::Dims* rows = context.dims(0);
   const ir::Dims* indices = context.dims(1);
   const ir::Dims* size = context.dims(2);
   context.check(size == nullptr || (size->size() == 1 && (*size)[0].may_equal(1)), "size is {}, expected one number",
                 size != nullptr ? to_string(*size) : "");
   if (rows == nullptr || indices == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
-  const std::int64_t axis = axis_of(context, rows->size(), indices->size());
+  const std::int64_t axis = axis_of_scatter_rows(context, rows->size(), indices->size());
   ir::Dims result(rows->begin(), rows->begin() + axis);
   const auto known = context.constant_integers(2);
   if (known) context.check((*known)[0] >= 0, "size is {}", (*known)[0]);
@@ -40,7 +40,7 @@ void infer(InferContext& context) {
 
 ScatterRowsShape scatter_rows_shape(const AttributeReader& reader, const Shape& rows, const Shape& indices,
                                     std::int64_t size) {
-  const auto axis = static_cast<std::size_t>(axis_of(reader, rows.size(), indices.size()));
+  const auto axis = static_cast<std::size_t>(axis_of_scatter_rows(reader, rows.size(), indices.size()));
   require(size >= 0, ErrorKind::failed, "rows are scattered to {} places", size);
   ScatterRowsShape shape;
   shape.size = size;
@@ -50,7 +50,7 @@ ScatterRowsShape scatter_rows_shape(const AttributeReader& reader, const Shape& 
 }
 
 Shape scatter_rows_result(const AttributeReader& reader, const Shape& rows, const Shape& indices, std::int64_t size) {
-  const std::int64_t axis = axis_of(reader, rows.size(), indices.size());
+  const std::int64_t axis = axis_of_scatter_rows(reader, rows.size(), indices.size());
   Shape result(rows.begin(), rows.begin() + axis);
   result.push_back(size);
   result.insert(result.end(), rows.begin() + axis + static_cast<std::ptrdiff_t>(indices.size()), rows.end());
@@ -65,7 +65,7 @@ const OpDef scatter_rows_op{
     .inputs = {{"rows", types::floats, "T"}, {"indices", types::index}, {"size", types::i64}},
     .outputs = {{"output", types::floats, "T"}},
     .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
-    .infer = infer,
+    .infer = infer_scatter_rows,
     .operations = operations_per_input<1>,
     .gradient =
         [](GradientContext& c) {

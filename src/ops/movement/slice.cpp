@@ -32,7 +32,7 @@ void infer_known(InferContext& context, const ir::Dims& input) {
   context.set_output(0, context.dtype(0), std::move(result));
 }
 
-void infer(InferContext& context) {
+void infer_slice(InferContext& context) {
   const ir::Dims* input = context.dims(0);
   if (input == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
   const auto known = [&](std::size_t i) { return !context.has_input(i) || context.constant(i) != nullptr; };
@@ -48,7 +48,7 @@ void infer(InferContext& context) {
 }
 
 // The bytes of the sliced box, not of the whole input.
-double bytes_read(const NodeView& view) {
+double slice_bytes_read(const NodeView& view) {
   return static_cast<double>(view.output(0).bytes());
 }
 
@@ -148,8 +148,8 @@ const OpDef slice{
                {"axes", types::index, "Tind", optional},
                {"steps", types::index, "Tind", optional}},
     .outputs = {{"output", types::all, "T"}},
-    .infer = infer,
-    .bytes_read = bytes_read,
+    .infer = infer_slice,
+    .bytes_read = slice_bytes_read,
     .gradient = slice_gradient,
     .traits = {Trait::moves, Trait::rearranges},
 };

@@ -3,7 +3,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_sum_rows(InferContext& context) {
   const ir::Dims *rows = context.dims(0), *indices = context.dims(1), *size = context.dims(2);
   context.check(size == nullptr || (size->size() == 1 && (*size)[0].may_equal(1)), "size is {}, expected one number",
                 size != nullptr ? to_string(*size) : "");
@@ -31,7 +31,7 @@ const OpDef sum_rows{
     .since = 1,
     .inputs = {{"rows", types::floats, "T"}, {"indices", types::index}, {"size", types::i64}},
     .outputs = {{"sums", types::floats, "T"}, {"places", types::i64, ""}},
-    .infer = infer,
+    .infer = infer_sum_rows,
     .operations = operations_per_input<1>,
 };
 

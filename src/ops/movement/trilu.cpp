@@ -5,7 +5,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_trilu(InferContext& context) {
   const ir::Dims* dims = context.dims(0);
   context.check(dims == nullptr || dims->size() >= 2, "input has rank {}, expected at least 2",
                 dims == nullptr ? 0 : dims->size());
@@ -20,7 +20,7 @@ const OpDef trilu{
     .inputs = {{"input", types::all, "T"}, {"k", types::i64, "", optional}},
     .outputs = {{"output", types::all, "T"}},
     .attributes = {{"upper", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})}},
-    .infer = infer,
+    .infer = infer_trilu,
     .gradient =
         [](GradientContext& c) {
           const std::vector<ir::ValueId> inputs{c.gradient().id(), c.has_input(1) ? c.input(1).id() : ir::ValueId{}};

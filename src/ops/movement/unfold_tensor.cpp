@@ -15,7 +15,7 @@ std::int64_t slices_of(std::int64_t length, std::int64_t size, std::int64_t step
   return (length - size) / step + 1;
 }
 
-void infer(InferContext& context) {
+void infer_unfold_tensor(InferContext& context) {
   const std::int64_t size = context.integer("size"), step = context.integer("step");
   context.check(size >= 1 && step >= 1, "size is {} and step is {}, expected at least 1", size, step);
   const ir::Dims* dims = context.dims(0);
@@ -30,8 +30,8 @@ void infer(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(result));
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_unfold_tensor(GraphBuilder& builder, const AttributeReader& reader,
+                                                            std::span<const ValueId> inputs) {
   const ir::Dims* dims = builder.dims(inputs[0]);
   if (dims == nullptr) return std::nullopt;
   const auto rank = static_cast<std::int64_t>(dims->size()), axis = normalise_axis(reader.integer("dim"), rank);
@@ -66,8 +66,8 @@ const OpDef unfold_tensor{
     .attributes = {{"dim", AttributeKind::integer, ir::Attribute(std::int64_t{-1})},
                    {"size", AttributeKind::integer, std::nullopt, true},
                    {"step", AttributeKind::integer, ir::Attribute(std::int64_t{1})}},
-    .infer = infer,
-    .decompose = decompose,
+    .infer = infer_unfold_tensor,
+    .decompose = decompose_unfold_tensor,
 };
 
 }  // namespace tessera::ops

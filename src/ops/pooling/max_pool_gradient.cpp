@@ -8,7 +8,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_max_pool_gradient(InferContext& context) {
   context.set_output(0, context.input(1));
   const ir::Dims* x = context.dims(1);
   if (x == nullptr) return;
@@ -25,7 +25,7 @@ void infer(InferContext& context) {
   }
 }
 
-std::vector<AttributeSpec> attributes() {
+std::vector<AttributeSpec> max_pool_gradient_attributes() {
   std::vector<AttributeSpec> specs = pooling_attributes();
   specs.push_back({"channel_axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})});
   return specs;
@@ -45,9 +45,10 @@ std::vector<WindowAxis> max_pool_gradient_geometry(const AttributeReader& reader
 }
 
 void max_pool_backward(GradientContext& c) {
-  ir::Attributes attributes = c.node().attributes;
-  attributes.erase("storage_order");
-  c.set(0, c.gradient().combine("tessera::MaxPoolGradient", {c.input(0), c.output()}, std::move(attributes)));
+  ir::Attributes max_pool_gradient_attributes = c.node().attributes;
+  max_pool_gradient_attributes.erase("storage_order");
+  c.set(0, c.gradient().combine("tessera::MaxPoolGradient", {c.input(0), c.output()},
+                                std::move(max_pool_gradient_attributes)));
 }
 
 const OpDef max_pool_gradient{
@@ -55,8 +56,8 @@ const OpDef max_pool_gradient{
     .since = 1,
     .inputs = {{"dY", types::floats, "T"}, {"X", types::floats, "T"}, {"Y", types::floats, "T"}},
     .outputs = {{"dX", types::floats, "T"}},
-    .attributes = attributes(),
-    .infer = infer,
+    .attributes = max_pool_gradient_attributes(),
+    .infer = infer_max_pool_gradient,
     .operations =
         [](const NodeView& view) {
           double taps = 1;

@@ -2,6 +2,7 @@
 
 #include "ops/convolutions/window_geometry.h"
 #include "ops/core/gradient.h"
+#include "ops/core/signatures.h"
 #include "ops/core/text_of.h"
 #include "ops/pooling/max_pool_gradient.h"
 #include "ops/pooling/pooling_gradient.h"
@@ -10,10 +11,6 @@ namespace tessera::ops {
 namespace {
 
 constexpr TypeSet kMaxTypes = types::floats | TypeSet{DType::i8, DType::u8};
-
-AttributeSpec integer(std::string_view name, std::int64_t value) {
-  return {name, ir::AttributeKind::integer, ir::Attribute(value)};
-}
 
 std::vector<AttributeSpec> with(std::vector<AttributeSpec> specs, std::initializer_list<AttributeSpec> more) {
   specs.insert(specs.end(), more.begin(), more.end());
@@ -83,11 +80,11 @@ std::vector<AttributeSpec> pooling_attributes() {
           {"pads", ir::AttributeKind::integers},
           {"dilations", ir::AttributeKind::integers},
           {"auto_pad", ir::AttributeKind::text, ir::Attribute(std::string("NOTSET"))},
-          integer("ceil_mode", 0)};
+          integer_attribute("ceil_mode", 0)};
 }
 
 std::vector<AttributeSpec> average_pooling_attributes() {
-  return with(pooling_attributes(), {integer("count_include_pad", 0)});
+  return with(pooling_attributes(), {integer_attribute("count_include_pad", 0)});
 }
 
 double pooling_operations(const NodeView& view) {
@@ -139,7 +136,7 @@ const OpDef max_pool{
     .since = 22,
     .inputs = {{"X", kMaxTypes, "T"}},
     .outputs = {{"Y", kMaxTypes, "T"}, {"Indices", types::i64, "", optional}},
-    .attributes = with(pooling_attributes(), {integer("storage_order", 0)}),
+    .attributes = with(pooling_attributes(), {integer_attribute("storage_order", 0)}),
     .infer = infer_pooling,
     .operations = pooling_operations,
     .gradient = max_pool_backward,
@@ -151,7 +148,7 @@ const OpDef lp_pool{
     .since = 22,
     .inputs = {{"X", types::floats, "T"}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = with(pooling_attributes(), {integer("p", 2)}),
+    .attributes = with(pooling_attributes(), {integer_attribute("p", 2)}),
     .infer = infer_pooling,
     .operations = pooling_operations,
     .gradient = lp_pool_gradient,
@@ -195,7 +192,7 @@ const OpDef global_lp_pool{
     .since = 22,
     .inputs = {{"X", types::floats, "T"}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = {integer("p", 2)},
+    .attributes = {integer_attribute("p", 2)},
     .infer =
         [](InferContext& context) {
           context.check(context.integer("p") >= 1, "p is {}, expected at least 1", context.integer("p"));

@@ -9,7 +9,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_pooling_gradient(InferContext& context) {
   const std::optional<std::vector<std::int64_t>> shape = context.constant_integers(1);
   const ir::Dims* given = context.dims(0);
   if (!shape) {
@@ -96,7 +96,7 @@ const OpDef average_pool_gradient{
     .inputs = {{"dY", types::floats, "T"}, {"shape", types::i64}},
     .outputs = {{"dX", types::floats, "T"}},
     .attributes = gradient_attributes(),
-    .infer = infer,
+    .infer = infer_pooling_gradient,
     .operations =
         [](const NodeView& view) {
           double taps = 1;

@@ -10,7 +10,7 @@ namespace {
 
 using ir::AttributeKind;
 
-void infer(InferContext& context) {
+void infer_block_linear(InferContext& context) {
   const BlockWeights weights = block_weights_of(context);
   const std::int64_t exact = context.integer("exact");
   context.check(exact == 0 || exact == 1, "exact is {}, expected 0 or 1", exact);
@@ -25,7 +25,7 @@ void infer(InferContext& context) {
   context.set_output(0, DType::f32, std::move(y));
 }
 
-double operations(const NodeView& view) {
+double block_linear_operations(const NodeView& view) {
   return 2.0 * static_cast<double>(view.output(0).elements()) * static_cast<double>(view.integer("K"));
 }
 
@@ -76,8 +76,8 @@ const OpDef block_linear{
           specs.push_back({"exact", AttributeKind::integer, ir::Attribute(std::int64_t{0})});
           return specs;
         }(),
-    .infer = infer,
-    .operations = operations,
+    .infer = infer_block_linear,
+    .operations = block_linear_operations,
 };
 
 }  // namespace tessera::ops

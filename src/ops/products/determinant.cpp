@@ -6,7 +6,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_determinant(InferContext& context) {
   const ir::Dims* dims = context.dims(0);
   if (dims == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
   context.check(dims->size() >= 2 && dims->back().may_equal((*dims)[dims->size() - 2]),
@@ -14,14 +14,14 @@ void infer(InferContext& context) {
   context.set_output(0, context.dtype(0), ir::Dims(dims->begin(), dims->end() - 2));
 }
 
-double operations(const NodeView& view) {
+double determinant_operations(const NodeView& view) {
   const Shape& shape = view.input(0).shape;
   return 2.0 / 3.0 * static_cast<double>(view.input(0).elements()) *
          static_cast<double>(shape.empty() ? 0 : shape.back());
 }
 
-void infer_gradient(InferContext& context) {
-  infer(context);
+void infer_determinant_gradient(InferContext& context) {
+  infer_determinant(context);
   const ir::Dims *x = context.dims(0), *given = context.dims(1);
   if (x != nullptr && given != nullptr) {
     bool fits = given->size() + 2 == x->size();
@@ -38,8 +38,8 @@ const OpDef det{
     .since = 22,
     .inputs = {{"X", types::floats, "T"}},
     .outputs = {{"Y", types::floats, "T"}},
-    .infer = infer,
-    .operations = operations,
+    .infer = infer_determinant,
+    .operations = determinant_operations,
     .gradient = [](GradientContext& c) { c.set(0, c.input(0).combine("tessera::DetGradient", {c.gradient()})); },
 };
 
@@ -49,12 +49,12 @@ const OpDef det_gradient{
     .since = 1,
     .inputs = {{"X", types::floats, "T"}, {"dY", types::floats, "T"}},
     .outputs = {{"dX", types::floats, "T"}},
-    .infer = infer_gradient,
+    .infer = infer_determinant_gradient,
     .operations =
         [](const NodeView& view) {
           const Shape& shape = view.input(0).shape;
           const double n = shape.empty() ? 0 : static_cast<double>(shape.back());
-          return operations(view) * n * n;  // one determinant per element
+          return determinant_operations(view) * n * n;  // one determinant per element
         },
 };
 

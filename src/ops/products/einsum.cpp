@@ -42,7 +42,7 @@ std::string implicit_output(const std::vector<std::string>& inputs) {
   return output;
 }
 
-void infer(InferContext& context) {
+void infer_einsum(InferContext& context) {
   const EinsumEquation equation = parse_einsum(context.text("equation"), context.input_count());
   std::vector<Shape> shapes;
   for (std::size_t i = 0; i < context.input_count(); ++i) {
@@ -159,7 +159,7 @@ void einsum_gradient(GradientContext& c) {
 }
 
 // A multiply and an add for each combination of all indices.
-double operations(const NodeView& view) {
+double einsum_operations(const NodeView& view) {
   std::vector<Shape> shapes;
   for (std::size_t i = 0; i < view.input_count(); ++i) shapes.push_back(view.input(i).shape);
   const EinsumSizes sizes = einsum_sizes(parse_einsum(view.text("equation"), shapes.size()), shapes);
@@ -246,8 +246,8 @@ const OpDef einsum{
     .inputs = {{"Inputs", types::numbers, "T", variadic}},
     .outputs = {{"Output", types::numbers, "T"}},
     .attributes = {{"equation", ir::AttributeKind::text, std::nullopt, true}},
-    .infer = infer,
-    .operations = operations,
+    .infer = infer_einsum,
+    .operations = einsum_operations,
     .gradient = einsum_gradient,
 };
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ops/core/product.h"
+#include "ops/core/signatures.h"
 #include "ops/element_wise/fused_activation.h"
 #include "ops/products/matrix_product.h"
 
@@ -13,9 +14,6 @@ namespace {
 using ir::AttributeKind;
 using ir::ValueId;
 
-AttributeSpec flag(std::string_view name) {
-  return {name, AttributeKind::integer, ir::Attribute(std::int64_t{0})};
-}
 AttributeSpec factor(std::string_view name) {
   return {name, AttributeKind::real, ir::Attribute(1.0f)};
 }
@@ -109,7 +107,8 @@ const OpDef fused_matmul{
     .product = fused_matmul_product,
     .inputs = {{"A", types::floats, "T"}, {"B", types::floats, "T"}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = {factor("alpha"), flag("transA"), flag("transB"), flag("transBatchA"), flag("transBatchB")},
+    .attributes = {factor("alpha"), integer_attribute("transA"), integer_attribute("transB"),
+                   integer_attribute("transBatchA"), integer_attribute("transBatchB")},
     .infer = infer_fused_matmul,
     .operations = fused_matmul_operations,
     .decompose = decompose_fused_matmul,
@@ -123,7 +122,7 @@ const OpDef transposed_matmul{
     .product = fused_matmul_product,
     .inputs = {{"A", types::floats, "T"}, {"B", types::floats, "T"}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = {flag("transA"), flag("transB")},
+    .attributes = {integer_attribute("transA"), integer_attribute("transB")},
     .infer = infer_fused_matmul,
     .operations = fused_matmul_operations,
     .decompose = decompose_fused_matmul,

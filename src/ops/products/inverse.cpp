@@ -5,7 +5,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_inverse(InferContext& context) {
   if (const ir::Dims* dims = context.dims(0)) {
     context.check(dims->size() >= 2 && dims->back().may_equal((*dims)[dims->size() - 2]),
                   "shape {} does not hold square matrices", to_string(*dims));
@@ -13,8 +13,8 @@ void infer(InferContext& context) {
   infer_same_as_input(context);
 }
 
-// 2 n³ operations per matrix.
-double operations(const NodeView& view) {
+// 2 n³ inverse_operations per matrix.
+double inverse_operations(const NodeView& view) {
   const Shape& shape = view.input(0).shape;
   return 2.0 * static_cast<double>(view.input(0).elements()) * static_cast<double>(shape.empty() ? 0 : shape.back());
 }
@@ -36,8 +36,8 @@ const OpDef inverse{
     .since = 1,
     .inputs = {{"X", types::floats, "T"}},
     .outputs = {{"Y", types::floats, "T"}},
-    .infer = infer,
-    .operations = operations,
+    .infer = infer_inverse,
+    .operations = inverse_operations,
     .gradient = inverse_gradient,
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 using ir::ValueId;
 
-void infer(InferContext& context) {
+void infer_linear(InferContext& context) {
   check_activation(context);
   const DType type = rounded_result_type(context);
   std::optional<ir::Dims> y = linear_dims(context, context.integer("axis"), context.integer("transB") != 0);
@@ -21,8 +21,8 @@ void infer(InferContext& context) {
   context.set_output(0, type, std::move(*y));
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_linear(GraphBuilder& builder, const AttributeReader& reader,
+                                                     std::span<const ValueId> inputs) {
   std::vector<ValueId> operands = rounded_operands(builder, reader, inputs);
   const std::int64_t axis = reader.integer("axis");
   const bool transposed = reader.integer("transB") != 0;
@@ -42,7 +42,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   return std::vector{rounded_result(builder, reader, add_activation(builder, reader, y))};
 }
 
-std::vector<AttributeSpec> attributes() {
+std::vector<AttributeSpec> linear_attributes() {
   std::vector<AttributeSpec> specs{{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{-1})},
                                    {"transB", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                                    {"dense_weights", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}};
@@ -104,10 +104,10 @@ const OpDef linear{
                {"B", types::floats, "T", optional},
                {"Z", types::floats, "T3", optional}},
     .outputs = {{"Y", types::floats, "T2"}},
-    .attributes = attributes(),
-    .infer = infer,
+    .attributes = linear_attributes(),
+    .infer = infer_linear,
     .operations = linear_operations,
-    .decompose = decompose,
+    .decompose = decompose_linear,
 };
 
 }  // namespace tessera::ops

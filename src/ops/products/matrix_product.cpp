@@ -12,7 +12,7 @@ constexpr TypeSet bytes{DType::i8, DType::u8};
 constexpr TypeSet quantised = bytes | types::small_floats.without({DType::f4e2m1, DType::f8e8m0});
 constexpr TypeSet scales{DType::f32, DType::f16, DType::bf16};
 
-void set_product(InferContext& context, std::size_t a, std::size_t b, DType dtype) {
+void set_matrix_product(InferContext& context, std::size_t a, std::size_t b, DType dtype) {
   const ir::Dims* left = context.dims(a);
   const ir::Dims* right = context.dims(b);
   if (left == nullptr || right == nullptr) context.set_output_unknown_rank(0, dtype);
@@ -20,7 +20,7 @@ void set_product(InferContext& context, std::size_t a, std::size_t b, DType dtyp
 }
 
 void infer_matmul(InferContext& context) {
-  set_product(context, 0, 1, context.dtype(0));
+  set_matrix_product(context, 0, 1, context.dtype(0));
 }
 
 enum class Line { row, column };
@@ -41,13 +41,13 @@ void check_by_line(const InferContext& context, std::size_t input, const std::op
 }
 
 void infer_matmul_integer(InferContext& context) {
-  set_product(context, 0, 1, DType::i32);
+  set_matrix_product(context, 0, 1, DType::i32);
   check_by_line(context, 2, context.input(0).dims, Line::row);
   check_by_line(context, 3, context.input(1).dims, Line::column);
 }
 
 void infer_qlinear_matmul(InferContext& context) {
-  set_product(context, 0, 3, context.dtype(7));
+  set_matrix_product(context, 0, 3, context.dtype(7));
   for (const std::size_t input : {std::size_t{1}, std::size_t{2}})
     check_by_line(context, input, context.input(0).dims, Line::row);
   for (const std::size_t input : {std::size_t{4}, std::size_t{5}})
@@ -107,7 +107,7 @@ Term transposed(Term matrix) {
 }
 
 // A'ᵀ g for a 2-D B: one product of all rows, instead of one product per batch and a sum.
-Term weight_gradient(Term a, Term g) {
+Term matrix_product_weight_gradient(Term a, Term g) {
   const auto rows = [](Term term) { return term.apply("Flatten", {{"axis", std::int64_t{-1}}}); };
   return transposed(rows(a)).combine("MatMul", {rows(g)});
 }
@@ -121,7 +121,8 @@ void matmul_gradient(GradientContext& c) {
   if (row) g = g.unsqueeze({-2});
   if (c.wants(0)) c.set(0, g.combine("MatMul", {transposed(b)}));
   if (!c.wants(1)) return;
-  const Term db = b.rank() == 2 && a.rank() > 2 ? weight_gradient(a, g) : transposed(a).combine("MatMul", {g});
+  const Term db =
+      b.rank() == 2 && a.rank() > 2 ? matrix_product_weight_gradient(a, g) : transposed(a).combine("MatMul", {g});
   c.set(1, column ? db.combine("Squeeze", {db.integers({-1})}) : db);
 }
 

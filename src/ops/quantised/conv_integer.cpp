@@ -2,15 +2,14 @@
 
 #include "ops/convolutions/conv.h"
 #include "ops/core/product.h"
+#include "ops/core/signatures.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
 namespace {
 
-constexpr TypeSet kBytes{DType::i8, DType::u8};
-
 // A scale or zero point: one value, or one per output channel where `channels` is given.
-void check_quantisation(const InferContext& context, std::size_t input, const ir::Dim* channels) {
+void check_conv_integer_quantisation(const InferContext& context, std::size_t input, const ir::Dim* channels) {
   if (!context.has_input(input) || context.dims(input) == nullptr) return;
   const ir::Dims& dims = *context.dims(input);
   const std::string_view name = context.op().inputs[input].name;
@@ -28,21 +27,19 @@ ir::Dim output_channels(const InferContext& context, std::size_t weights) {
 void infer_conv_integer(InferContext& context) {
   infer_convolution(context, {.data = 0, .weights = 1, .bias = 4}, DType::i32);
   const ir::Dim channels = output_channels(context, 1);
-  check_quantisation(context, 2, nullptr);
-  check_quantisation(context, 3, &channels);
+  check_conv_integer_quantisation(context, 2, nullptr);
+  check_conv_integer_quantisation(context, 3, &channels);
 }
 
 void infer_q_linear_conv(InferContext& context) {
   infer_convolution(context, {.data = 0, .weights = 3, .bias = 8}, context.dtype(7));
   const ir::Dim channels = output_channels(context, 3);
   for (const std::size_t input : {std::size_t{1}, std::size_t{2}, std::size_t{6}, std::size_t{7}}) {
-    check_quantisation(context, input, nullptr);
+    check_conv_integer_quantisation(context, input, nullptr);
   }
-  check_quantisation(context, 4, &channels);
-  check_quantisation(context, 5, &channels);
+  check_conv_integer_quantisation(context, 4, &channels);
+  check_conv_integer_quantisation(context, 5, &channels);
 }
-
-constexpr TypeSet kF32{DType::f32};
 
 }  // namespace
 
@@ -51,10 +48,10 @@ const OpDef conv_integer{
     .name = "ConvInteger",
     .since = 10,
     .product = convolution_product<1>,
-    .inputs = {{"x", kBytes, "T1"},
-               {"w", kBytes, "T2"},
-               {"x_zero_point", kBytes, "T1", optional},
-               {"w_zero_point", kBytes, "T2", optional}},
+    .inputs = {{"x", types::bytes, "T1"},
+               {"w", types::bytes, "T2"},
+               {"x_zero_point", types::bytes, "T1", optional},
+               {"w_zero_point", types::bytes, "T2", optional}},
     .outputs = {{"y", {DType::i32}}},
     .attributes = convolution_attributes(),
     .infer = infer_conv_integer,
@@ -66,16 +63,16 @@ const OpDef q_linear_conv{
     .name = "QLinearConv",
     .since = 10,
     .product = convolution_product<3>,
-    .inputs = {{"x", kBytes, "T1"},
-               {"x_scale", kF32},
-               {"x_zero_point", kBytes, "T1"},
-               {"w", kBytes, "T2"},
-               {"w_scale", kF32},
-               {"w_zero_point", kBytes, "T2"},
-               {"y_scale", kF32},
-               {"y_zero_point", kBytes, "T3"},
+    .inputs = {{"x", types::bytes, "T1"},
+               {"x_scale", types::f32},
+               {"x_zero_point", types::bytes, "T1"},
+               {"w", types::bytes, "T2"},
+               {"w_scale", types::f32},
+               {"w_zero_point", types::bytes, "T2"},
+               {"y_scale", types::f32},
+               {"y_zero_point", types::bytes, "T3"},
                {"B", {DType::i32}, "", optional}},
-    .outputs = {{"y", kBytes, "T3"}},
+    .outputs = {{"y", types::bytes, "T3"}},
     .attributes = convolution_attributes(),
     .infer = infer_q_linear_conv,
     .operations = convolution_operations<3>,

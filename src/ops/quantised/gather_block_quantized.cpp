@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/numbers/checked.h"
+#include "ops/core/signatures.h"
 #include "ops/quantised/matmul_n_bits.h"
 #include "ops/quantised/packed_bits.h"
 
@@ -15,7 +16,6 @@ using Values = std::vector<ValueId>;
 
 constexpr TypeSet kSmallFloats{DType::f8e4m3fn, DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz, DType::f4e2m1};
 constexpr TypeSet kNumbers = TypeSet{DType::i4, DType::u4, DType::u8} | kSmallFloats;
-constexpr TypeSet kReal{DType::f32, DType::f16, DType::bf16};
 
 // The number of elements in a byte of the table: u8 may hold several, along the last axis.
 std::int64_t packing(const AttributeReader& reader, DType table) {
@@ -29,7 +29,7 @@ bool scale_fits(const ir::Dim& scale, const ir::Dim& size, std::int64_t block, b
   return !size.is_known() || scale.may_equal(block == 0 ? 1 : base::ceil_divide(size.value(), block));
 }
 
-void check_scales(const InferContext& context, const Dims& table, std::int64_t quantised_axis) {
+void check_gather_block_quantized_scales(const InferContext& context, const Dims& table, std::int64_t quantised_axis) {
   const bool small_float = kSmallFloats.contains(context.dtype(0));
   if (context.dims(2) == nullptr) return;
   const Dims& scales = *context.dims(2);
@@ -50,7 +50,7 @@ void check_scales(const InferContext& context, const Dims& table, std::int64_t q
   context.check(same, "zero points have shape {}, expected {}", to_string(given), to_string(zeros));
 }
 
-void infer(InferContext& context) {
+void infer_gather_block_quantized(InferContext& context) {
   const DType type = context.dtype(0);
   const bool small_float = kSmallFloats.contains(type);
   if (type == DType::u8) check_bits(context.integer("bits"));
@@ -68,7 +68,7 @@ void infer(InferContext& context) {
                 "gather_axis and quantize_axis are both {} for a packed table", gather_axis);
   Dims table = *data;
   table.back() = table.back() * ir::Dim(in_byte);
-  check_scales(context, table, quantised_axis);
+  check_gather_block_quantized_scales(context, table, quantised_axis);
   if (indices == nullptr) return context.set_output_unknown_rank(0, context.dtype(2));
   Dims result(table.begin(), table.begin() + gather_axis);
   result.insert(result.end(), indices->begin(), indices->end());
@@ -76,7 +76,7 @@ void infer(InferContext& context) {
   context.set_output(0, context.dtype(2), std::move(result));
 }
 
-double bytes_read(const NodeView& view) {
+double gather_block_quantized_bytes_read(const NodeView& view) {
   const double rows = static_cast<double>(byte_count(view.input(0).dtype, {view.output(0).elements()}));
   return rows / static_cast<double>(packing(view, view.input(0).dtype)) + static_cast<double>(view.input(1).bytes());
 }
@@ -171,15 +171,12 @@ class Gathering {
   ValueId at_;
 };
 
-std::optional<Values> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<Values> decompose_gather_block_quantized(GraphBuilder& builder, const AttributeReader& reader,
+                                                       std::span<const ValueId> inputs) {
   for (const ValueId input : inputs) {
     if (input.valid() && !builder.type(input).shape()) return std::nullopt;
   }
   return Values{Gathering(builder, reader, inputs).run()};
-}
-
-AttributeSpec integer(std::string_view name, std::int64_t value) {
-  return {name, AttributeKind::integer, ir::Attribute(value)};
 }
 
 }  // namespace
@@ -192,14 +189,14 @@ const OpDef gather_block_quantized{
     .since = 1,
     .inputs = {{"data", kNumbers, "T1"},
                {"indices", types::index},
-               {"scales", kReal, "T2"},
+               {"scales", types::floats_to_f32, "T2"},
                {"zero_points", kNumbers, "T1", optional}},
-    .outputs = {{"output", kReal, "T2"}},
-    .attributes = {integer("bits", 4), integer("block_size", 128), integer("gather_axis", 0),
-                   integer("quantize_axis", 1)},
-    .infer = infer,
-    .bytes_read = bytes_read,
-    .decompose = decompose,
+    .outputs = {{"output", types::floats_to_f32, "T2"}},
+    .attributes = {integer_attribute("bits", 4), integer_attribute("block_size", 128),
+                   integer_attribute("gather_axis", 0), integer_attribute("quantize_axis", 1)},
+    .infer = infer_gather_block_quantized,
+    .bytes_read = gather_block_quantized_bytes_read,
+    .decompose = decompose_gather_block_quantized,
 };
 
 }  // namespace tessera::ops

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/numbers/checked.h"
 #include "ops/core/product.h"
+#include "ops/core/signatures.h"
 #include "ops/quantised/packed_bits.h"
 
 namespace tessera::ops {
@@ -14,12 +15,10 @@ using ir::AttributeKind;
 using ir::ValueId;
 using Values = std::vector<ValueId>;
 
-constexpr TypeSet kReal{DType::f32, DType::f16, DType::bf16};
-
-// Sizes from the attributes, checked.
-struct Sizes {
+// MatmulNBitsSizes from the attributes, checked.
+struct MatmulNBitsSizes {
   std::int64_t n, k, bits, block, blocks;  // blocks: of one row of the weights
-  explicit Sizes(const AttributeReader& reader)
+  explicit MatmulNBitsSizes(const AttributeReader& reader)
       : n(reader.integer("N")),
         k(reader.integer("K")),
         bits(reader.integer("bits")),
@@ -44,8 +43,8 @@ void check_shape(const InferContext& context, std::size_t i, const Shape& shape)
                 to_string(shape));
 }
 
-void infer(InferContext& context) {
-  const Sizes sizes(context);
+void infer_matmul_n_bits(InferContext& context) {
+  const MatmulNBitsSizes sizes(context);
   context.check(context.integer("weight_prepacked") == 0,
                 "weight_prepacked is {}: the weights are laid out for one device, expected 0",
                 context.integer("weight_prepacked"));
@@ -75,7 +74,7 @@ void infer(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(y));
 }
 
-double operations(const NodeView& view) {
+double matmul_n_bits_operations(const NodeView& view) {
   return 2.0 * static_cast<double>(view.output(0).elements()) * static_cast<double>(view.integer("K"));
 }
 
@@ -152,24 +151,18 @@ class Weights {
   }
 
   GraphBuilder& builder_;
-  const Sizes sizes_;
+  const MatmulNBitsSizes sizes_;
   std::span<const ValueId> inputs_;
   ValueId scales_;
 };
 
-std::optional<Values> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<Values> decompose_matmul_n_bits(GraphBuilder& builder, const AttributeReader& reader,
+                                              std::span<const ValueId> inputs) {
   const std::optional<ValueId> weights = Weights(builder, reader, inputs).make();
   if (!weights) return std::nullopt;
   const ValueId right = builder.add("Transpose", {*weights}, {{"perm", std::vector<std::int64_t>{1, 0}}});
   const ValueId product = builder.add("MatMul", {inputs[0], right});
   return Values{inputs.size() > 5 && inputs[5].valid() ? builder.add("Add", {product, inputs[5]}) : product};
-}
-
-AttributeSpec required(std::string_view name) {
-  return {name, AttributeKind::integer, std::nullopt, true};
-}
-AttributeSpec integer(std::string_view name, std::int64_t value) {
-  return {name, AttributeKind::integer, ir::Attribute(value)};
 }
 
 }  // namespace
@@ -191,18 +184,19 @@ const OpDef matmul_n_bits{
     .name = "com.microsoft::MatMulNBits",
     .since = 1,
     .product = n_bits_product,
-    .inputs = {{"A", kReal, "T1"},
+    .inputs = {{"A", types::floats_to_f32, "T1"},
                {"B", {DType::u8}},
-               {"scales", kReal, "T1"},
-               {"zero_points", kReal | TypeSet{DType::u8}, "", optional},
+               {"scales", types::floats_to_f32, "T1"},
+               {"zero_points", types::floats_to_f32 | TypeSet{DType::u8}, "", optional},
                {"g_idx", {DType::i32}, "", optional},
-               {"bias", kReal, "T1", optional}},
-    .outputs = {{"Y", kReal, "T1"}},
-    .attributes = {required("K"), required("N"), required("block_size"), integer("bits", 4),
-                   integer("accuracy_level", 0), integer("weight_prepacked", 0)},
-    .infer = infer,
-    .operations = operations,
-    .decompose = decompose,
+               {"bias", types::floats_to_f32, "T1", optional}},
+    .outputs = {{"Y", types::floats_to_f32, "T1"}},
+    .attributes = {required_attribute("K", AttributeKind::integer), required_attribute("N", AttributeKind::integer),
+                   required_attribute("block_size", AttributeKind::integer), integer_attribute("bits", 4),
+                   integer_attribute("accuracy_level", 0), integer_attribute("weight_prepacked", 0)},
+    .infer = infer_matmul_n_bits,
+    .operations = matmul_n_bits_operations,
+    .decompose = decompose_matmul_n_bits,
 };
 
 }  // namespace tessera::ops

@@ -2,6 +2,7 @@
 
 #include "ops/convolutions/window_geometry.h"
 #include "ops/core/builder.h"
+#include "ops/core/signatures.h"
 #include "ops/movement/concat.h"
 #include "ops/pooling/pooling.h"
 #include "ops/rows/reduction.h"
@@ -14,19 +15,9 @@ using ir::ValueId;
 using Values = std::vector<ValueId>;
 using Inputs = std::span<const ValueId>;
 
-constexpr TypeSet kBytes{DType::i8, DType::u8};
-constexpr TypeSet kF32{DType::f32};
-
-AttributeSpec integer(std::string_view name, std::int64_t value) {
-  return {name, AttributeKind::integer, ir::Attribute(value)};
-}
-AttributeSpec required(std::string_view name, AttributeKind kind) {
-  return {name, kind, std::nullopt, true};
-}
-
 // --- inference ---
 
-void check_single(const InferContext& context, std::size_t i) {
+void check_q_linear_single(const InferContext& context, std::size_t i) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
   const ir::Dims& dims = *context.dims(i);
   const bool single = dims.empty() || (dims.size() == 1 && dims[0].may_equal(1));
@@ -34,9 +25,9 @@ void check_single(const InferContext& context, std::size_t i) {
 }
 
 // Checks that inputs `scale` and `scale` + 1, the scale and zero point of a tensor, are scalars.
-void check_quantisation(const InferContext& context, std::size_t scale) {
-  check_single(context, scale);
-  check_single(context, scale + 1);
+void check_q_linear_quantisation(const InferContext& context, std::size_t scale) {
+  check_q_linear_single(context, scale);
+  check_q_linear_single(context, scale + 1);
 }
 
 // Numpy broadcasting of the inputs at these places; nothing while a rank is unknown.
@@ -56,12 +47,12 @@ ir::ValueType tensor_of(DType dtype, std::optional<ir::Dims> dims) {
 }
 
 void infer_binary(InferContext& context) {
-  for (const std::size_t scale : {1, 4, 6}) check_quantisation(context, scale);
+  for (const std::size_t scale : {1, 4, 6}) check_q_linear_quantisation(context, scale);
   context.set_output(0, tensor_of(context.dtype(0), broadcast_of(context, {0, 3})));
 }
 
 void check_unary(const InferContext& context) {
-  for (const std::size_t scale : {1, 3}) check_quantisation(context, scale);
+  for (const std::size_t scale : {1, 3}) check_q_linear_quantisation(context, scale);
 }
 
 void infer_unary(InferContext& context) {
@@ -94,19 +85,19 @@ void infer_reduce_mean(InferContext& context) {
   context.set_output(0, context.dtype(0), reduced_dims(*dims, axes, context.integer("keepdims") != 0));
 }
 
-void infer_where(InferContext& context) {
-  for (const std::size_t scale : {2, 5, 7}) check_quantisation(context, scale);
+void infer_q_linear_where(InferContext& context) {
+  for (const std::size_t scale : {2, 5, 7}) check_q_linear_quantisation(context, scale);
   context.set_output(0, tensor_of(context.dtype(1), broadcast_of(context, {0, 1, 4})));
 }
 
-void infer_concat(InferContext& context) {
+void infer_q_linear_concat(InferContext& context) {
   const std::size_t count = context.input_count();
   context.check(count % 3 == 2, "has {} inputs, expected a scale, a zero point, and three a tensor", count);
-  check_quantisation(context, 0);
+  check_q_linear_quantisation(context, 0);
   const DType dtype = context.dtype(1);
   std::vector<ir::Dims> tensors;
   for (std::size_t i = 2; i < count; i += 3) {
-    check_quantisation(context, i + 1);
+    check_q_linear_quantisation(context, i + 1);
     const bool typed = context.has_input(i) && context.has_input(i + 1) && context.has_input(i + 2) &&
                        context.dtype(i) == dtype && context.dtype(i + 1) == DType::f32 && context.dtype(i + 2) == dtype;
     context.check(typed, "inputs {} to {} are not a tensor of {}, its scale of f32 and its zero point", i, i + 2,
@@ -122,20 +113,20 @@ void infer_concat(InferContext& context) {
 
 // --- decomposition: dequantise, compute, quantise ---
 
-ValueId input_at(Inputs inputs, std::size_t i) {
+ValueId input_at_q_linear(Inputs inputs, std::size_t i) {
   return i < inputs.size() ? inputs[i] : ValueId{};
 }
 
 // The real numbers of the tensor at `i`, whose scale and zero point follow it.
 ValueId dequantise(GraphBuilder& builder, Inputs inputs, std::size_t i) {
   Values operands{inputs[i], inputs[i + 1]};
-  if (input_at(inputs, i + 2).valid()) operands.push_back(inputs[i + 2]);
+  if (input_at_q_linear(inputs, i + 2).valid()) operands.push_back(inputs[i + 2]);
   return builder.add("DequantizeLinear", std::move(operands));
 }
 
 // With the scale at `scale` and the zero point behind it; an absent one is 0.
 std::optional<Values> quantise(GraphBuilder& builder, ValueId real, Inputs inputs, std::size_t scale, DType dtype) {
-  const ValueId zero = input_at(inputs, scale + 1);
+  const ValueId zero = input_at_q_linear(inputs, scale + 1);
   return Values{builder.add("QuantizeLinear", {real, inputs[scale], zero.valid() ? zero : builder.scalar(0, dtype)})};
 }
 
@@ -214,18 +205,18 @@ std::optional<Values> decompose_concat(GraphBuilder& builder, const AttributeRea
 
 // --- signatures ---
 
-OpDef binary(std::string_view name) {
+OpDef binary_q_linear(std::string_view name) {
   return {.name = name,
           .since = 1,
-          .inputs = {{"A", kBytes, "T"},
-                     {"A_scale", kF32},
-                     {"A_zero_point", kBytes, "T", optional},
-                     {"B", kBytes, "T"},
-                     {"B_scale", kF32},
-                     {"B_zero_point", kBytes, "T", optional},
-                     {"C_scale", kF32},
-                     {"C_zero_point", kBytes, "T", optional}},
-          .outputs = {{"C", kBytes, "T"}},
+          .inputs = {{"A", types::bytes, "T"},
+                     {"A_scale", types::f32},
+                     {"A_zero_point", types::bytes, "T", optional},
+                     {"B", types::bytes, "T"},
+                     {"B_scale", types::f32},
+                     {"B_zero_point", types::bytes, "T", optional},
+                     {"C_scale", types::f32},
+                     {"C_zero_point", types::bytes, "T", optional}},
+          .outputs = {{"C", types::bytes, "T"}},
           .infer = infer_binary,
           .decompose = decompose_binary};
 }
@@ -234,12 +225,12 @@ OpDef unary(std::string_view name, std::vector<AttributeSpec> attributes, void (
             decltype(OpDef::decompose) decompose) {
   return {.name = name,
           .since = 1,
-          .inputs = {{"X", kBytes, "T"},
-                     {"X_scale", kF32},
-                     {"X_zero_point", kBytes, "T", optional},
-                     {"Y_scale", kF32},
-                     {"Y_zero_point", kBytes, "T", optional}},
-          .outputs = {{"Y", kBytes, "T"}},
+          .inputs = {{"X", types::bytes, "T"},
+                     {"X_scale", types::f32},
+                     {"X_zero_point", types::bytes, "T", optional},
+                     {"Y_scale", types::f32},
+                     {"Y_zero_point", types::bytes, "T", optional}},
+          .outputs = {{"Y", types::bytes, "T"}},
           .attributes = std::move(attributes),
           .infer = infer,
           .decompose = decompose};
@@ -248,21 +239,22 @@ OpDef unary(std::string_view name, std::vector<AttributeSpec> attributes, void (
 std::vector<AttributeSpec> average_pool_attributes() {
   std::vector<AttributeSpec> specs = pooling_attributes();
   std::erase_if(specs, [](const AttributeSpec& spec) { return spec.name == "dilations"; });
-  specs.push_back(integer("count_include_pad", 0));
+  specs.push_back(integer_attribute("count_include_pad", 0));
   return specs;
 }
 
 }  // namespace
 
-const OpDef q_linear_add = binary("com.microsoft::QLinearAdd");
-const OpDef q_linear_mul = binary("com.microsoft::QLinearMul");
+const OpDef q_linear_add = binary_q_linear("com.microsoft::QLinearAdd");
+const OpDef q_linear_mul = binary_q_linear("com.microsoft::QLinearMul");
 const OpDef q_linear_sigmoid = unary("com.microsoft::QLinearSigmoid", {}, infer_unary, decompose_unary<real_sigmoid>);
 const OpDef q_linear_leaky_relu =
     unary("com.microsoft::QLinearLeakyRelu", {{"alpha", AttributeKind::real, ir::Attribute(0.01f)}}, infer_unary,
           decompose_unary<real_leaky_relu>);
 const OpDef q_linear_softmax =
-    unary("com.microsoft::QLinearSoftmax", {integer("axis", -1), required("opset", AttributeKind::integer)},
-          infer_softmax, decompose_unary<real_softmax>);
+    unary("com.microsoft::QLinearSoftmax",
+          {integer_attribute("axis", -1), required_attribute("opset", AttributeKind::integer)}, infer_softmax,
+          decompose_unary<real_softmax>);
 // Channels come second: the form with channels_last is rewritten at import.
 const OpDef q_linear_average_pool = unary("com.microsoft::QLinearAveragePool", average_pool_attributes(),
                                           infer_average_pool, decompose_unary<real_average_pool>);
@@ -270,23 +262,23 @@ const OpDef q_linear_global_average_pool = unary("com.microsoft::QLinearGlobalAv
                                                  infer_global_average_pool, decompose_unary<real_global_average_pool>);
 const OpDef q_linear_reduce_mean =
     unary("com.microsoft::QLinearReduceMean",
-          {required("axes", AttributeKind::integers), required("keepdims", AttributeKind::integer)}, infer_reduce_mean,
-          decompose_unary<real_reduce_mean>);
+          {required_attribute("axes", AttributeKind::integers), required_attribute("keepdims", AttributeKind::integer)},
+          infer_reduce_mean, decompose_unary<real_reduce_mean>);
 
 const OpDef q_linear_where{
     .name = "com.microsoft::QLinearWhere",
     .since = 1,
     .inputs = {{"condition", types::boolean},
-               {"X", kBytes, "T"},
-               {"x_scale", kF32},
-               {"x_zero_point", kBytes, "T"},
-               {"Y", kBytes, "T"},
-               {"y_scale", kF32},
-               {"y_zero_point", kBytes, "T"},
-               {"z_scale", kF32},
-               {"z_zero_point", kBytes, "T"}},
-    .outputs = {{"Z", kBytes, "T"}},
-    .infer = infer_where,
+               {"X", types::bytes, "T"},
+               {"x_scale", types::f32},
+               {"x_zero_point", types::bytes, "T"},
+               {"Y", types::bytes, "T"},
+               {"y_scale", types::f32},
+               {"y_zero_point", types::bytes, "T"},
+               {"z_scale", types::f32},
+               {"z_zero_point", types::bytes, "T"}},
+    .outputs = {{"Z", types::bytes, "T"}},
+    .infer = infer_q_linear_where,
     .decompose = decompose_where,
 };
 
@@ -294,10 +286,12 @@ const OpDef q_linear_where{
 const OpDef q_linear_concat{
     .name = "com.microsoft::QLinearConcat",
     .since = 1,
-    .inputs = {{"Y_scale", kF32}, {"Y_zero_point", kBytes}, {"inputs", kBytes | kF32, "", variadic}},
-    .outputs = {{"Y", kBytes}},
-    .attributes = {required("axis", AttributeKind::integer)},
-    .infer = infer_concat,
+    .inputs = {{"Y_scale", types::f32},
+               {"Y_zero_point", types::bytes},
+               {"inputs", types::bytes | types::f32, "", variadic}},
+    .outputs = {{"Y", types::bytes}},
+    .attributes = {required_attribute("axis", AttributeKind::integer)},
+    .infer = infer_q_linear_concat,
     .decompose = decompose_concat,
 };
 

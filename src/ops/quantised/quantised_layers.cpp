@@ -3,6 +3,7 @@
 #include "ops/convolutions/channels_last.h"
 #include "ops/convolutions/conv.h"
 #include "ops/core/product.h"
+#include "ops/core/signatures.h"
 #include "ops/core/text_of.h"
 #include "ops/element_wise/fused_activation.h"
 #include "ops/products/linear.h"
@@ -14,9 +15,6 @@ using ir::ValueId;
 using Inputs = std::span<const ValueId>;
 using At = QuantisedLayerInputs;
 
-constexpr TypeSet kBytes{DType::i8, DType::u8};
-constexpr TypeSet kF32{DType::f32};
-
 void check_vector(const InferContext& context, std::size_t i, const char* what, const ir::Dim& outputs) {
   const ir::Dims* dims = context.has_input(i) ? context.dims(i) : nullptr;
   if (dims == nullptr || dims->empty()) return;
@@ -25,7 +23,7 @@ void check_vector(const InferContext& context, std::size_t i, const char* what, 
 }
 
 // Checks the operands besides data and weights; returns the result's element type.
-DType check_operands(const InferContext& context, const ir::Dim& outputs) {
+DType check_quantised_layers_operands(const InferContext& context, const ir::Dim& outputs) {
   check_activation(context);
   check_vector(context, At::data_scale, "the scale of 'X'", 1);
   check_vector(context, At::data_zero, "the zero point of 'X'", 1);
@@ -53,9 +51,9 @@ DType check_operands(const InferContext& context, const ir::Dim& outputs) {
   return context.has_input(At::result_zero) ? context.dtype(At::result_zero) : DType::f32;
 }
 
-void infer_conv(InferContext& context) {
+void infer_quantised_layers_conv(InferContext& context) {
   const ir::Dims *x = context.dims(At::data), *w = context.dims(At::weights);
-  const DType dtype = check_operands(context, w != nullptr && !w->empty() ? (*w)[0] : ir::Dim());
+  const DType dtype = check_quantised_layers_operands(context, w != nullptr && !w->empty() ? (*w)[0] : ir::Dim());
   std::optional<ir::Dims> data;
   if (x != nullptr) {
     context.check(x->size() >= 3, "input {} has rank {}, expected [N, spatial..., C]", text_of(*x), x->size());
@@ -71,7 +69,7 @@ void infer_conv(InferContext& context) {
 void infer_linear(InferContext& context) {
   const ir::Dims* w = context.dims(At::weights);
   const ir::Dim outputs = w != nullptr && w->size() == 2 ? (*w)[1] : ir::Dim();
-  const DType dtype = check_operands(context, outputs);
+  const DType dtype = check_quantised_layers_operands(context, outputs);
   const std::optional<ir::Dims> result = linear_dims(context, -1, false);
   if (!result) return context.set_output_unknown_rank(0, dtype);
   check_addend(context, At::addend, *result);
@@ -109,8 +107,8 @@ std::vector<ValueId> between(GraphBuilder& builder, std::string op, const Attrib
                    inputs[At::addend_scale], inputs[At::addend_zero], inputs[At::sum_scale], inputs[At::sum_zero]})};
 }
 
-std::optional<std::vector<ValueId>> decompose_conv(GraphBuilder& builder, const AttributeReader& reader,
-                                                   Inputs inputs) {
+std::optional<std::vector<ValueId>> decompose_quantised_layers_conv(GraphBuilder& builder,
+                                                                    const AttributeReader& reader, Inputs inputs) {
   return between(builder, "tessera::ChannelsLastConv", reader, inputs, reader.given_among(convolution_attributes()), 0);
 }
 
@@ -124,19 +122,19 @@ OpDef layer(std::string_view name, decltype(OpDef::product) product, std::vector
   for (AttributeSpec& spec : activation_attributes()) attributes.push_back(std::move(spec));
   return {.name = name,
           .product = product,
-          .inputs = {{"X", kBytes, "T1"},
+          .inputs = {{"X", types::bytes, "T1"},
                      {"W", {DType::i8}, "T2"},
-                     {"B", kF32, "T3", optional},
-                     {"x_scale", kF32, "T3"},
-                     {"x_zero_point", kBytes, "T1", optional},
-                     {"w_scale", kF32, "T3"},
-                     {"y_scale", kF32, "T3", optional},
-                     {"y_zero_point", kBytes, "T4", optional},
-                     {"Z", kBytes, "T4", optional},
-                     {"z_scale", kF32, "T3", optional},
-                     {"z_zero_point", kBytes, "T4", optional},
-                     {"sum_scale", kF32, "T3", optional},
-                     {"sum_zero_point", kBytes, "T4", optional},
+                     {"B", types::f32, "T3", optional},
+                     {"x_scale", types::f32, "T3"},
+                     {"x_zero_point", types::bytes, "T1", optional},
+                     {"w_scale", types::f32, "T3"},
+                     {"y_scale", types::f32, "T3", optional},
+                     {"y_zero_point", types::bytes, "T4", optional},
+                     {"Z", types::bytes, "T4", optional},
+                     {"z_scale", types::f32, "T3", optional},
+                     {"z_zero_point", types::bytes, "T4", optional},
+                     {"sum_scale", types::f32, "T3", optional},
+                     {"sum_zero_point", types::bytes, "T4", optional},
                      {"w_zero_point", {DType::i8}, "T2", optional}},
           .outputs = {{"Y", {DType::i8, DType::u8, DType::f32}, "T5"}},
           .attributes = std::move(attributes),
@@ -151,8 +149,9 @@ OpDef layer(std::string_view name, decltype(OpDef::product) product, std::vector
 // C/group, kernel...] with one scale and zero point or M of each, B [M]. Without y_scale and y_zero_point Y are the
 // real numbers, f32. With Z, of Y's shape, the result is QLinearAdd(Y, y_scale, y_zero_point, Z, z_scale, z_zero_point,
 // sum_scale, sum_zero_point).
-const OpDef quantised_conv = layer("tessera::QuantisedConv", convolution_product<1>, convolution_attributes(),
-                                   infer_conv, convolution_operations<1>, decompose_conv);
+const OpDef quantised_conv =
+    layer("tessera::QuantisedConv", convolution_product<1>, convolution_attributes(), infer_quantised_layers_conv,
+          convolution_operations<1>, decompose_quantised_layers_conv);
 
 // The corresponding matrix product: X [..., inputs], W [inputs, outputs] with one scale or `outputs`, B [outputs].
 const OpDef quantised_linear =

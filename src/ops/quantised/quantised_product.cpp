@@ -2,6 +2,7 @@
 
 #include "ops/core/builder.h"
 #include "ops/core/product.h"
+#include "ops/core/signatures.h"
 #include "ops/core/text_of.h"
 #include "ops/products/matrix_product.h"
 
@@ -13,11 +14,9 @@ using ir::ValueId;
 using Values = std::vector<ValueId>;
 using Inputs = std::span<const ValueId>;
 
-constexpr TypeSet kBytes{DType::i8, DType::u8};
 constexpr TypeSet kWords{DType::i16, DType::u16};
-constexpr TypeSet kF32{DType::f32};
 
-ValueId input_at(Inputs inputs, std::size_t i) {
+ValueId input_at_quantised_product(Inputs inputs, std::size_t i) {
   return i < inputs.size() ? inputs[i] : ValueId{};
 }
 
@@ -32,7 +31,7 @@ void check_by_column(const InferContext& context, std::size_t i, const ir::Dim& 
                 context.op().inputs[i].name, text_of(dims), text_of(columns));
 }
 
-void check_single(const InferContext& context, std::size_t i) {
+void check_quantised_product_single(const InferContext& context, std::size_t i) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
   context.check(ir::product(*context.dims(i)).may_equal(1), "input '{}' has shape {}, expected one value",
                 context.op().inputs[i].name, text_of(*context.dims(i)));
@@ -43,14 +42,14 @@ ir::Dim columns_of(const InferContext& context, std::size_t b) {
   return dims == nullptr ? ir::Dim() : dims->size() < 2 ? ir::Dim(1) : dims->back();
 }
 
-void check_bias(const InferContext& context, std::size_t i, const ir::Dim& columns) {
+void check_quantised_product_bias(const InferContext& context, std::size_t i, const ir::Dim& columns) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
   const ir::Dims& dims = *context.dims(i);
   context.check(dims.size() == 1 && dims[0].may_equal(columns), "the bias has shape {}, expected [{}]", text_of(dims),
                 text_of(columns));
 }
 
-void set_product(InferContext& context, std::size_t a, std::size_t b, DType dtype) {
+void set_quantised_product(InferContext& context, std::size_t a, std::size_t b, DType dtype) {
   const ir::Dims *left = context.dims(a), *right = context.dims(b);
   if (left == nullptr || right == nullptr) return context.set_output_unknown_rank(0, dtype);
   context.set_output(0, dtype, matmul_dims(context, *left, *right));
@@ -58,22 +57,22 @@ void set_product(InferContext& context, std::size_t a, std::size_t b, DType dtyp
 
 void infer_integer_to_float(InferContext& context) {
   const ir::Dim columns = columns_of(context, 1);
-  for (const std::size_t i : {2, 4}) check_single(context, i);
+  for (const std::size_t i : {2, 4}) check_quantised_product_single(context, i);
   for (const std::size_t i : {3, 5}) check_by_column(context, i, columns);
-  check_bias(context, 6, columns);
-  set_product(context, 0, 1, context.dtype(2));
+  check_quantised_product_bias(context, 6, columns);
+  set_quantised_product(context, 0, 1, context.dtype(2));
 }
 
 void infer_dynamic(InferContext& context) {
   const ir::Dim columns = columns_of(context, 1);
   for (const std::size_t i : {2, 3}) check_by_column(context, i, columns);
-  check_bias(context, 4, columns);
-  set_product(context, 0, 1, DType::f32);
+  check_quantised_product_bias(context, 4, columns);
+  set_quantised_product(context, 0, 1, DType::f32);
 }
 
 void infer_integer_16(InferContext& context) {
   const bool is_unsigned = context.dtype(0) == DType::u16 && context.dtype(1) == DType::u16;
-  set_product(context, 0, 1, is_unsigned ? DType::u32 : DType::i32);
+  set_quantised_product(context, 0, 1, is_unsigned ? DType::u32 : DType::i32);
 }
 
 // A matrix operand with its axes as they are multiplied.
@@ -88,7 +87,7 @@ void infer_q_gemm(InferContext& context) {
                  b = matrix_dims(context, 3, context.integer("transB") != 0);
   context.check(a[1].may_equal(b[0]), "the inner dimensions of A {} and B {} differ", text_of(a), text_of(b));
   const ir::Dims result{a[0], b[1]};
-  for (const std::size_t i : {1, 2, 7, 8}) check_single(context, i);
+  for (const std::size_t i : {1, 2, 7, 8}) check_quantised_product_single(context, i);
   for (const std::size_t i : {4, 5}) check_by_column(context, i, b[1]);
   if (context.has_input(6) && context.dims(6) != nullptr) {
     const ir::Dims& c = *context.dims(6);
@@ -128,15 +127,16 @@ ValueId with_bias(GraphBuilder& builder, ValueId value, ValueId bias) {
 }
 
 std::optional<Values> decompose_integer_to_float(GraphBuilder& builder, const AttributeReader&, Inputs inputs) {
-  const ValueId sums = integer_product(builder, inputs[0], inputs[1], input_at(inputs, 4), input_at(inputs, 5));
+  const ValueId sums = integer_product(builder, inputs[0], inputs[1], input_at_quantised_product(inputs, 4),
+                                       input_at_quantised_product(inputs, 5));
   const ValueId real = builder.cast(scaled(builder, sums, inputs[2], inputs[3]), builder.dtype(inputs[2]));
-  return Values{with_bias(builder, real, input_at(inputs, 6))};
+  return Values{with_bias(builder, real, input_at_quantised_product(inputs, 6))};
 }
 
 std::optional<Values> decompose_dynamic(GraphBuilder& builder, const AttributeReader&, Inputs inputs) {
   const Values a = builder.add_multi("DynamicQuantizeLinear", {inputs[0]}, 3);
-  const ValueId sums = integer_product(builder, a[0], inputs[1], a[2], input_at(inputs, 3));
-  return Values{with_bias(builder, scaled(builder, sums, a[1], inputs[2]), input_at(inputs, 4))};
+  const ValueId sums = integer_product(builder, a[0], inputs[1], a[2], input_at_quantised_product(inputs, 3));
+  return Values{with_bias(builder, scaled(builder, sums, a[1], inputs[2]), input_at_quantised_product(inputs, 4))};
 }
 
 std::optional<Values> decompose_integer_16(GraphBuilder& builder, const AttributeReader&, Inputs inputs) {
@@ -152,12 +152,12 @@ ValueId transposed_if(GraphBuilder& builder, bool transpose, ValueId matrix) {
 std::optional<Values> decompose_q_gemm(GraphBuilder& builder, const AttributeReader& reader, Inputs inputs) {
   const ValueId a = transposed_if(builder, reader.integer("transA") != 0, inputs[0]);
   const ValueId b = transposed_if(builder, reader.integer("transB") != 0, inputs[3]);
-  const ValueId sums =
-      with_bias(builder, integer_product(builder, a, b, as_scalar(builder, inputs[2]), inputs[5]), input_at(inputs, 6));
+  const ValueId sums = with_bias(builder, integer_product(builder, a, b, as_scalar(builder, inputs[2]), inputs[5]),
+                                 input_at_quantised_product(inputs, 6));
   const float alpha = reader.real("alpha");
   const ValueId a_scale = alpha == 1 ? inputs[1] : builder.add("Mul", {inputs[1], builder.scalar(alpha)});
   const ValueId real = scaled(builder, sums, a_scale, inputs[4]);
-  if (!input_at(inputs, 7).valid()) return Values{real};
+  if (!input_at_quantised_product(inputs, 7).valid()) return Values{real};
   return Values{builder.add("QuantizeLinear", {real, inputs[7], inputs[8]})};
 }
 
@@ -169,16 +169,16 @@ const OpDef q_gemm{
     .name = "com.microsoft::QGemm",
     .since = 1,
     .product = several_products,
-    .inputs = {{"A", kBytes, "TA"},
-               {"a_scale", kF32},
-               {"a_zero_point", kBytes, "TA"},
-               {"B", kBytes, "TB"},
-               {"b_scale", kF32},
-               {"b_zero_point", kBytes, "TB"},
+    .inputs = {{"A", types::bytes, "TA"},
+               {"a_scale", types::f32},
+               {"a_zero_point", types::bytes, "TA"},
+               {"B", types::bytes, "TB"},
+               {"b_scale", types::f32},
+               {"b_zero_point", types::bytes, "TB"},
                {"C", {DType::i32}, "", optional},
-               {"y_scale", kF32, "", optional},
-               {"y_zero_point", kBytes, "", optional}},
-    .outputs = {{"Y", kBytes | kF32}},
+               {"y_scale", types::f32, "", optional},
+               {"y_zero_point", types::bytes, "", optional}},
+    .outputs = {{"Y", types::bytes | types::f32}},
     .attributes = {{"alpha", AttributeKind::real, ir::Attribute(1.0f)},
                    {"transA", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"transB", AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
@@ -191,12 +191,12 @@ const OpDef matmul_integer_to_float{
     .name = "com.microsoft::MatMulIntegerToFloat",
     .since = 1,
     .product = matrix_product_by<1>,
-    .inputs = {{"A", kBytes, "T1"},
-               {"B", kBytes, "T2"},
+    .inputs = {{"A", types::bytes, "T1"},
+               {"B", types::bytes, "T2"},
                {"a_scale", {DType::f32, DType::f16}, "T3"},
                {"b_scale", {DType::f32, DType::f16}, "T3"},
-               {"a_zero_point", kBytes, "T1", optional},
-               {"b_zero_point", kBytes, "T2", optional},
+               {"a_zero_point", types::bytes, "T1", optional},
+               {"b_zero_point", types::bytes, "T2", optional},
                {"bias", {DType::f32, DType::f16}, "T3", optional}},
     .outputs = {{"Y", {DType::f32, DType::f16}, "T3"}},
     .infer = infer_integer_to_float,
@@ -208,12 +208,12 @@ const OpDef dynamic_quantize_matmul{
     .name = "com.microsoft::DynamicQuantizeMatMul",
     .since = 1,
     .product = matrix_product_by<1>,
-    .inputs = {{"A", kF32, "T1"},
-               {"B", kBytes, "T2"},
-               {"b_scale", kF32, "T1"},
-               {"b_zero_point", kBytes, "T2", optional},
-               {"bias", kF32, "T1", optional}},
-    .outputs = {{"Y", kF32, "T1"}},
+    .inputs = {{"A", types::f32, "T1"},
+               {"B", types::bytes, "T2"},
+               {"b_scale", types::f32, "T1"},
+               {"b_zero_point", types::bytes, "T2", optional},
+               {"bias", types::f32, "T1", optional}},
+    .outputs = {{"Y", types::f32, "T1"}},
     .infer = infer_dynamic,
     .decompose = decompose_dynamic,
 };

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/core/product.h"
+#include "ops/core/signatures.h"
 #include "ops/core/text_of.h"
 #include "ops/element_wise/fused_activation.h"
 #include "ops/recurrent/recurrent.h"
@@ -16,9 +17,6 @@ using ir::Dims;
 using ir::ValueId;
 using Values = std::vector<ValueId>;
 using Integers = std::vector<std::int64_t>;
-
-constexpr TypeSet kBytes{DType::i8, DType::u8};
-constexpr TypeSet kF32{DType::f32};
 
 // Positions of the inputs.
 enum Input : std::size_t {
@@ -43,7 +41,7 @@ void check_scale(const InferContext& context, std::size_t i, const Dim& directio
   check_recurrent_operand(context, i, single ? Dims{directions} : Dims{directions, rows});
 }
 
-void infer(InferContext& context) {
+void infer_dynamic_quantize_lstm(InferContext& context) {
   const RecurrentPlan plan = read_recurrent(context);
   const std::int64_t size = context.integer("hidden_size");
   context.check(size >= 1, "hidden_size is {}, expected at least 1", size);
@@ -259,7 +257,8 @@ class Layer {
   Values masks_;
 };
 
-std::optional<Values> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<Values> decompose_dynamic_quantize_lstm(GraphBuilder& builder, const AttributeReader& reader,
+                                                      std::span<const ValueId> inputs) {
   return Layer(builder, reader, inputs).run();
 }
 
@@ -272,19 +271,19 @@ const OpDef dynamic_quantize_lstm{
     .name = "com.microsoft::DynamicQuantizeLSTM",
     .since = 1,
     .product = several_products,
-    .inputs = {{"X", kF32},
-               {"W", kBytes, "T2"},
-               {"R", kBytes, "T2"},
-               {"B", kF32, "", optional},
+    .inputs = {{"X", types::f32},
+               {"W", types::bytes, "T2"},
+               {"R", types::bytes, "T2"},
+               {"B", types::f32, "", optional},
                {"sequence_lens", {DType::i32}, "", optional},
-               {"initial_h", kF32, "", optional},
-               {"initial_c", kF32, "", optional},
-               {"P", kF32, "", optional},
-               {"W_scale", kF32},
-               {"W_zero_point", kBytes, "T2"},
-               {"R_scale", kF32},
-               {"R_zero_point", kBytes, "T2"}},
-    .outputs = {{"Y", kF32, "", optional}, {"Y_h", kF32, "", optional}, {"Y_c", kF32, "", optional}},
+               {"initial_h", types::f32, "", optional},
+               {"initial_c", types::f32, "", optional},
+               {"P", types::f32, "", optional},
+               {"W_scale", types::f32},
+               {"W_zero_point", types::bytes, "T2"},
+               {"R_scale", types::f32},
+               {"R_zero_point", types::bytes, "T2"}},
+    .outputs = {{"Y", types::f32, "", optional}, {"Y_h", types::f32, "", optional}, {"Y_c", types::f32, "", optional}},
     .attributes = {{"activations", AttributeKind::texts},
                    {"activation_alpha", AttributeKind::reals},
                    {"activation_beta", AttributeKind::reals},
@@ -292,8 +291,8 @@ const OpDef dynamic_quantize_lstm{
                    {"direction", AttributeKind::text, ir::Attribute(std::string("forward"))},
                    {"hidden_size", AttributeKind::integer, std::nullopt, true},
                    {"input_forget", AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
-    .infer = infer,
-    .decompose = decompose,
+    .infer = infer_dynamic_quantize_lstm,
+    .decompose = decompose_dynamic_quantize_lstm,
 };
 
 }  // namespace tessera::ops

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/core/check_operand.h"
 #include "ops/core/product.h"
+#include "ops/core/signatures.h"
 #include "ops/core/text_of.h"
 #include "ops/recurrent/recurrent_gradient.h"
 
@@ -141,10 +142,6 @@ std::vector<AttributeSpec> attributes_with(std::initializer_list<AttributeSpec> 
   return specs;
 }
 
-AttributeSpec flag(std::string_view name) {
-  return {name, AttributeKind::integer, ir::Attribute(std::int64_t{0})};
-}
-
 constexpr GateActivationKind kRnnDefaults[] = {GateActivationKind::tanh};
 constexpr GateActivationKind kGruDefaults[] = {GateActivationKind::sigmoid, GateActivationKind::tanh};
 constexpr GateActivationKind kLstmDefaults[] = {GateActivationKind::sigmoid, GateActivationKind::tanh,
@@ -166,10 +163,10 @@ std::vector<AttributeSpec> rnn_attributes() {
       {{"activations", AttributeKind::texts, ir::Attribute(std::vector<std::string>{"Tanh", "Tanh"})}});
 }
 std::vector<AttributeSpec> gru_attributes() {
-  return attributes_with({{"activations", AttributeKind::texts}, flag("linear_before_reset")});
+  return attributes_with({{"activations", AttributeKind::texts}, integer_attribute("linear_before_reset")});
 }
 std::vector<AttributeSpec> lstm_attributes() {
-  return attributes_with({{"activations", AttributeKind::texts}, flag("input_forget")});
+  return attributes_with({{"activations", AttributeKind::texts}, integer_attribute("input_forget")});
 }
 
 RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const GateActivationKind> default_activations) {

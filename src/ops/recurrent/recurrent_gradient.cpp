@@ -38,7 +38,7 @@ void infer_with_gates(InferContext& context) {
 }
 
 // Gradients have the shapes of the operands.
-void infer_gradient(InferContext& context) {
+void infer_recurrent_gradient(InferContext& context) {
   const RecurrentShapes shapes = check_recurrent_operands(context);
   const RecurrentGradientInputs inputs = recurrent_gradient_inputs(context.op());
   ir::Dims kept = shapes.step;
@@ -78,7 +78,7 @@ OpDef gradient_of(std::string_view name, std::vector<Parameter> inputs, std::ini
           .inputs = std::move(inputs),
           .outputs = std::move(outputs),
           .attributes = std::move(attributes),
-          .infer = infer_gradient,
+          .infer = infer_recurrent_gradient,
           .operations = gradient_operations};
 }
 

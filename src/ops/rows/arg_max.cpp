@@ -6,7 +6,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_arg_max(InferContext& context) {
   const ir::Dims* dims = context.dims(0);
   if (dims == nullptr) return context.set_output_unknown_rank(0, DType::i64);
   const std::int64_t axes[] = {normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims->size()))};
@@ -24,7 +24,7 @@ OpDef arg_extreme(std::string_view name) {
           .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                          {"keepdims", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},
                          {"select_last_index", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
-          .infer = infer,
+          .infer = infer_arg_max,
           .operations = operations_per_input<1>,
           .traits = {Trait::discontinuous}};
 }

@@ -10,9 +10,10 @@ namespace {
 
 using ir::AttributeKind;
 
-const std::vector<AttributeSpec> kAttributes{{"epsilon", AttributeKind::real, ir::Attribute(1e-5f)},
-                                             {"channel_axis", AttributeKind::integer, ir::Attribute(std::int64_t{1})},
-                                             {"relu", AttributeKind::integer, ir::Attribute(std::int64_t{0})}};
+const std::vector<AttributeSpec> kBatchNormTrainingAttributes{
+    {"epsilon", AttributeKind::real, ir::Attribute(1e-5f)},
+    {"channel_axis", AttributeKind::integer, ir::Attribute(std::int64_t{1})},
+    {"relu", AttributeKind::integer, ir::Attribute(std::int64_t{0})}};
 
 // The dimension of the channels of input i; unknown while the rank is.
 ir::Dim channels_of(const InferContext& context, std::size_t i) {
@@ -42,7 +43,7 @@ void check_same_shape(const InferContext& context, std::size_t i, std::size_t as
                 context.op().inputs[as].name, text_of(*other));
 }
 
-void infer_forward(InferContext& context) {
+void infer_batch_norm_training_forward(InferContext& context) {
   const ir::Dim channels = channels_of(context, 0);
   check_channels(context, 1, channels);
   check_channels(context, 2, channels);
@@ -53,7 +54,7 @@ void infer_forward(InferContext& context) {
   context.set_output(2, wide, {channels});
 }
 
-void infer_backward(InferContext& context) {
+void infer_batch_norm_training_backward(InferContext& context) {
   const ir::Dim channels = channels_of(context, 1);
   check_same_shape(context, 0, 1);
   for (std::size_t i = 2; i < 5; ++i) check_channels(context, i, channels);
@@ -65,7 +66,7 @@ void infer_backward(InferContext& context) {
   context.set_output(3, context.input(0));
 }
 
-void forward_gradient(GradientContext& c) {
+void batch_norm_training_forward_gradient(GradientContext& c) {
   for (std::size_t i : {1, 2})
     require(!c.has_gradient(i), ErrorKind::unsupported, "output '{}' is used", c.op().outputs[i].name);
   const bool relu = c.integer("relu") != 0, adds = c.has_input(3), masks = relu && adds && c.wants(3);
@@ -90,10 +91,10 @@ const OpDef batch_norm_training{
     .outputs = {{"Y", types::floats, "T"},
                 {"mean", {DType::f32, DType::f64}, "U"},
                 {"variance", {DType::f32, DType::f64}, "U"}},
-    .attributes = kAttributes,
-    .infer = infer_forward,
+    .attributes = kBatchNormTrainingAttributes,
+    .infer = infer_batch_norm_training_forward,
     .operations = operations_per_input<8>,
-    .gradient = forward_gradient,
+    .gradient = batch_norm_training_forward_gradient,
     .traits = {Trait::normalises},
 };
 
@@ -110,8 +111,8 @@ const OpDef batch_norm_training_gradient{
                 {"dScale", types::floats, "T1"},
                 {"dB", types::floats, "T1"},
                 {"dAddend", types::floats, "T", optional}},
-    .attributes = kAttributes,
-    .infer = infer_backward,
+    .attributes = kBatchNormTrainingAttributes,
+    .infer = infer_batch_norm_training_backward,
     .operations = operations_per_input<12>,
 };
 

@@ -6,9 +6,9 @@
 namespace tessera::ops {
 namespace {
 
-constexpr TypeSet kTypes = types::floats | TypeSet{DType::i32, DType::i64, DType::u32, DType::u64};
+constexpr TypeSet kCumulativeTypes = types::floats | TypeSet{DType::i32, DType::i64, DType::u32, DType::u64};
 
-void infer(InferContext& context) {
+void infer_cumulative(InferContext& context) {
   const ir::Dims* dims = context.dims(0);
   if (const Tensor* axis = context.constant(1); axis != nullptr && dims != nullptr) {
     normalise_axis(single_integer(*axis, "axis"), static_cast<std::int64_t>(dims->size()));
@@ -41,11 +41,11 @@ void cum_prod_gradient(GradientContext& c) {
 OpDef cumulative(std::string_view name, int since, GradientFunction gradient = nullptr) {
   return {.name = name,
           .since = since,
-          .inputs = {{"x", kTypes, "T"}, {"axis", types::index, "T2"}},
-          .outputs = {{"y", kTypes, "T"}},
+          .inputs = {{"x", kCumulativeTypes, "T"}, {"axis", types::index, "T2"}},
+          .outputs = {{"y", kCumulativeTypes, "T"}},
           .attributes = {{"exclusive", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                          {"reverse", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
-          .infer = infer,
+          .infer = infer_cumulative,
           .operations = operations_per_output<1>,
           .gradient = gradient};
 }

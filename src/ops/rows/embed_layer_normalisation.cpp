@@ -2,6 +2,7 @@
 
 #include "ops/attention/attention_parts.h"
 #include "ops/core/check_operand.h"
+#include "ops/core/signatures.h"
 #include "ops/core/text_of.h"
 
 namespace tessera::ops {
@@ -32,7 +33,7 @@ void infer_common(InferContext& context, DType type) {
   context.set_output(2, type, {ids[0], ids[1], words[1]});
 }
 
-void infer(InferContext& context) {
+void infer_embed_layer_normalisation(InferContext& context) {
   infer_common(context, context.dtype(kWords));
   if (!context.has_input(kPositionIds)) return;
   const Dims ids = dims_of_rank(context, kIds, 2), positions = dims_of_rank(context, kPositionIds, 2);
@@ -41,7 +42,7 @@ void infer(InferContext& context) {
                 text_of(ids[1]));
 }
 
-void infer_quantised(InferContext& context) {
+void infer_embed_layer_normalisation_quantised(InferContext& context) {
   infer_common(context, context.dtype(kFirstScale));
   for (const std::size_t i : {kFirstScale + 2, kFirstZeroPoint + 2}) {
     context.check(context.has_input(i) == context.has_input(kSegments),
@@ -83,8 +84,9 @@ std::vector<ValueId> embed(GraphBuilder& builder, const AttributeReader& reader,
   return {normalised, mask_index(builder, inputs[kIds], input(kMask)), sum};
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_embed_layer_normalisation(GraphBuilder& builder,
+                                                                        const AttributeReader& reader,
+                                                                        std::span<const ValueId> inputs) {
   const auto shapes = concrete_shapes(builder, inputs);
   if (!shapes) return std::nullopt;
   const bool has_ids = inputs.size() > kPositionIds && inputs[kPositionIds].valid();
@@ -95,8 +97,9 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
       [&](std::size_t i) { return inputs[i]; });
 }
 
-std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, const AttributeReader& reader,
-                                                        std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_embed_layer_normalisation_quantised(GraphBuilder& builder,
+                                                                                  const AttributeReader& reader,
+                                                                                  std::span<const ValueId> inputs) {
   const auto shapes = concrete_shapes(builder, inputs);
   if (!shapes) return std::nullopt;
   // Scales and zero points have the order words, positions, segments, gamma, beta, as the tables; each is one number.
@@ -111,8 +114,7 @@ std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, c
 }
 
 // The schema states i32 for both; passes/fuse/fuse_embeddings.cpp also makes the first operator from lookups by i64.
-constexpr TypeSet kInteger{DType::i32}, kTokens{DType::i32, DType::i64}, kBytes{DType::u8, DType::i8},
-    kScale{DType::f32, DType::f16, DType::bf16};
+constexpr TypeSet kTokens{DType::i32, DType::i64};
 
 }  // namespace
 
@@ -135,10 +137,10 @@ const OpDef embed_layer_normalization{
                 {"embedding_sum", types::floats, "T", optional}},
     .attributes = {{"epsilon", AttributeKind::real, ir::Attribute(1e-12f)},
                    {"mask_index_type", AttributeKind::integer}},
-    .infer = infer,
+    .infer = infer_embed_layer_normalisation,
     .operations = operations_per_output<10>,
     .bytes_read = looked_up_bytes,
-    .decompose = decompose,
+    .decompose = decompose_embed_layer_normalisation,
     .traits = {Trait::normalises},
 };
 
@@ -146,28 +148,28 @@ const OpDef embed_layer_normalization{
 const OpDef q_embed_layer_normalization{
     .name = "com.microsoft::QEmbedLayerNormalization",
     .since = 1,
-    .inputs = {{"input_ids", kInteger, "T1"},
-               {"segment_ids", kInteger, "T1", optional},
-               {"word_embedding_quant", kBytes, "T2"},
-               {"position_embedding_quant", kBytes, "T2"},
-               {"segment_embedding", kBytes, "T2", optional},
-               {"gamma_quant", kBytes, "T2"},
-               {"beta_quant", kBytes, "T2"},
-               {"mask", kInteger, "T1", optional},
-               {"word_embedding_scale", kScale, "T"},
-               {"position_embedding_scale", kScale, "T"},
-               {"segment_embedding_scale", kScale, "T", optional},
-               {"gamma_scale", kScale, "T"},
-               {"beta_scale", kScale, "T"},
-               {"word_embedding_zero_point", kBytes, "T2"},
-               {"position_embedding_zero_point", kBytes, "T2"},
-               {"segment_embedding_zero_point", kBytes, "T2", optional},
-               {"gamma_zero_point", kBytes, "T2"},
-               {"beta_zero_point", kBytes, "T2"}},
-    .outputs = {{"layernorm_out", kScale, "T"}, {"mask_index_out", kInteger, "T1"}},
+    .inputs = {{"input_ids", types::i32, "T1"},
+               {"segment_ids", types::i32, "T1", optional},
+               {"word_embedding_quant", types::bytes, "T2"},
+               {"position_embedding_quant", types::bytes, "T2"},
+               {"segment_embedding", types::bytes, "T2", optional},
+               {"gamma_quant", types::bytes, "T2"},
+               {"beta_quant", types::bytes, "T2"},
+               {"mask", types::i32, "T1", optional},
+               {"word_embedding_scale", types::floats_to_f32, "T"},
+               {"position_embedding_scale", types::floats_to_f32, "T"},
+               {"segment_embedding_scale", types::floats_to_f32, "T", optional},
+               {"gamma_scale", types::floats_to_f32, "T"},
+               {"beta_scale", types::floats_to_f32, "T"},
+               {"word_embedding_zero_point", types::bytes, "T2"},
+               {"position_embedding_zero_point", types::bytes, "T2"},
+               {"segment_embedding_zero_point", types::bytes, "T2", optional},
+               {"gamma_zero_point", types::bytes, "T2"},
+               {"beta_zero_point", types::bytes, "T2"}},
+    .outputs = {{"layernorm_out", types::floats_to_f32, "T"}, {"mask_index_out", types::i32, "T1"}},
     .attributes = {{"epsilon", AttributeKind::real, ir::Attribute(1e-12f)}},
-    .infer = infer_quantised,
-    .decompose = decompose_quantised,
+    .infer = infer_embed_layer_normalisation_quantised,
+    .decompose = decompose_embed_layer_normalisation_quantised,
 };
 
 }  // namespace tessera::ops

@@ -7,12 +7,13 @@ namespace {
 
 using ir::AttributeKind;
 
-const std::vector<AttributeSpec> kAttributes{{"axis", AttributeKind::integer, ir::Attribute(std::int64_t{-1})},
-                                             {"epsilon", AttributeKind::real, ir::Attribute(1e-5f)}};
-const std::vector<Parameter> kInputs{
+const std::vector<AttributeSpec> kLayerNormalisationGradientAttributes{
+    {"axis", AttributeKind::integer, ir::Attribute(std::int64_t{-1})},
+    {"epsilon", AttributeKind::real, ir::Attribute(1e-5f)}};
+const std::vector<Parameter> kLayerNormalisationGradientInputs{
     {"dY", types::floats, "T"}, {"X", types::floats, "T"}, {"Scale", types::floats, "T"}};
 
-void infer(InferContext& context) {
+void infer_layer_normalisation_gradient(InferContext& context) {
   context.set_output(0, context.input(1));
   context.set_output(1, context.input(2));
   context.set_output(2, context.input(2));
@@ -62,20 +63,20 @@ bool set_row_gradients(GradientContext& c) {
 const OpDef layer_normalization_gradient{
     .name = "tessera::LayerNormalizationGradient",
     .since = 1,
-    .inputs = kInputs,
+    .inputs = kLayerNormalisationGradientInputs,
     .outputs = {{"dX", types::floats, "T"}, {"dScale", types::floats, "T"}, {"dB", types::floats, "T"}},
-    .attributes = kAttributes,
-    .infer = infer,
+    .attributes = kLayerNormalisationGradientAttributes,
+    .infer = infer_layer_normalisation_gradient,
     .operations = operations_per_input<16>,
 };
 
 const OpDef rms_normalization_gradient{
     .name = "tessera::RMSNormalizationGradient",
     .since = 1,
-    .inputs = kInputs,
+    .inputs = kLayerNormalisationGradientInputs,
     .outputs = {{"dX", types::floats, "T"}, {"dScale", types::floats, "T"}},
-    .attributes = kAttributes,
-    .infer = infer,
+    .attributes = kLayerNormalisationGradientAttributes,
+    .infer = infer_layer_normalisation_gradient,
     .operations = operations_per_input<12>,
 };
 

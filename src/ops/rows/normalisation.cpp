@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/core/gradient.h"
+#include "ops/core/signatures.h"
 #include "ops/core/text_of.h"
 #include "ops/rows/layer_normalisation_gradient.h"
 
@@ -10,10 +11,6 @@ namespace {
 
 const AttributeSpec epsilon_attribute{"epsilon", ir::AttributeKind::real, ir::Attribute(1e-5f)};
 const AttributeSpec stash_type_attribute{"stash_type", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})};
-
-AttributeSpec integer_attribute(std::string_view name, std::int64_t value) {
-  return {name, ir::AttributeKind::integer, ir::Attribute(value)};
-}
 
 // A 1-D operand with one element per channel of input 0.
 void check_per_channel(const InferContext& context, std::size_t i) {

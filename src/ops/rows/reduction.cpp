@@ -80,13 +80,13 @@ void sum_gradient(GradientContext& c) {
   c.set(0, r.g.expand_like(r.x));
 }
 
-void mean_gradient(GradientContext& c) {
+void reduction_mean_gradient(GradientContext& c) {
   const Reduced r = reduced(c);
   c.set(0, (r.g * (r.y.count() / r.x.count())).expand_like(r.x));
 }
 
 // Equal extreme elements share the gradient.
-void extreme_gradient(GradientContext& c) {
+void reduction_extreme_gradient(GradientContext& c) {
   const Reduced r = reduced(c);
   const Term taken = r.x.equals(r.y).cast(r.g.dtype());
   c.set(0, taken * (r.g / same_sum(c, taken)));
@@ -172,11 +172,11 @@ const OpDef reduce_l2 = reduction("ReduceL2", 18, kReduceTypes, operations_per_i
 const OpDef reduce_log_sum = reduction("ReduceLogSum", 18, kReduceTypes, operations_per_input<1>, log_sum_gradient);
 const OpDef reduce_log_sum_exp =
     reduction("ReduceLogSumExp", 18, kReduceTypes, operations_per_input<10>, log_sum_exp_gradient);
-const OpDef reduce_max = reduction("ReduceMax", 20, kExtremeTypes, operations_per_input<1>, extreme_gradient,
+const OpDef reduce_max = reduction("ReduceMax", 20, kExtremeTypes, operations_per_input<1>, reduction_extreme_gradient,
                                    {Trait::reduction, Trait::nests});
-const OpDef reduce_mean =
-    reduction("ReduceMean", 18, kReduceTypes, operations_per_input<1>, mean_gradient, {Trait::reduction, Trait::nests});
-const OpDef reduce_min = reduction("ReduceMin", 20, kExtremeTypes, operations_per_input<1>, extreme_gradient,
+const OpDef reduce_mean = reduction("ReduceMean", 18, kReduceTypes, operations_per_input<1>, reduction_mean_gradient,
+                                    {Trait::reduction, Trait::nests});
+const OpDef reduce_min = reduction("ReduceMin", 20, kExtremeTypes, operations_per_input<1>, reduction_extreme_gradient,
                                    {Trait::reduction, Trait::nests});
 const OpDef reduce_prod =
     reduction("ReduceProd", 18, kReduceTypes, operations_per_input<1>, prod_gradient, {Trait::reduction, Trait::nests});

@@ -11,7 +11,7 @@ using ir::AttributeKind;
 using ir::Dims;
 using ir::ValueId;
 
-void infer(InferContext& context) {
+void infer_skip_normalisation(InferContext& context) {
   const bool simplified = context.op().name == "com.microsoft::SkipSimplifiedLayerNormalization";
   context.set_output(0, context.input(0));
   context.set_output(3, context.input(0));
@@ -45,8 +45,8 @@ bool wants(const AttributeReader& reader, std::size_t output) {
   return output < reader.node().outputs.size() && reader.node().outputs[output].valid();
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
-                                              std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_skip_normalisation(GraphBuilder& builder, const AttributeReader& reader,
+                                                                 std::span<const ValueId> inputs) {
   const ValueId sum = summed(builder, inputs, 4);
   std::vector<ValueId> operands{sum, inputs[2]};
   if (inputs.size() > 3 && inputs[3].valid()) operands.push_back(inputs[3]);
@@ -75,11 +75,11 @@ std::optional<std::vector<ValueId>> decompose_simplified(GraphBuilder& builder, 
   return made;
 }
 
-const std::vector<Parameter> kOutputs{{"output", types::floats, "T"},
-                                      {"mean", {DType::f32}, "U", optional},
-                                      {"inv_std_var", {DType::f32}, "U", optional},
-                                      {"input_skip_bias_sum", types::floats, "T", optional}};
-const std::vector<AttributeSpec> kAttributes{{"epsilon", AttributeKind::real, ir::Attribute(1e-12f)}};
+const std::vector<Parameter> kSkipNormalisationOutputs{{"output", types::floats, "T"},
+                                                       {"mean", {DType::f32}, "U", optional},
+                                                       {"inv_std_var", {DType::f32}, "U", optional},
+                                                       {"input_skip_bias_sum", types::floats, "T", optional}};
+const std::vector<AttributeSpec> kSkipNormalisationAttributes{{"epsilon", AttributeKind::real, ir::Attribute(1e-12f)}};
 
 }  // namespace
 
@@ -92,11 +92,11 @@ const OpDef skip_layer_normalization{
                {"gamma", types::floats, "T"},
                {"beta", types::floats, "T", optional},
                {"bias", types::floats, "T", optional}},
-    .outputs = kOutputs,
-    .attributes = kAttributes,
-    .infer = infer,
+    .outputs = kSkipNormalisationOutputs,
+    .attributes = kSkipNormalisationAttributes,
+    .infer = infer_skip_normalisation,
     .operations = operations_per_output<9>,
-    .decompose = decompose,
+    .decompose = decompose_skip_normalisation,
     .traits = {Trait::normalises},
 };
 
@@ -108,9 +108,9 @@ const OpDef skip_simplified_layer_normalization{
                {"skip", types::floats, "T"},
                {"gamma", types::floats, "T"},
                {"bias", types::floats, "T", optional}},
-    .outputs = kOutputs,
-    .attributes = kAttributes,
-    .infer = infer,
+    .outputs = kSkipNormalisationOutputs,
+    .attributes = kSkipNormalisationAttributes,
+    .infer = infer_skip_normalisation,
     .operations = operations_per_output<6>,
     .decompose = decompose_simplified,
     .traits = {Trait::normalises},

@@ -5,7 +5,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_softmax(InferContext& context) {
   if (const ir::Dims* dims = context.dims(0))
     normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims->size()));
   infer_same_as_input(context);
@@ -28,7 +28,7 @@ OpDef along_axis(std::string_view name, double (*operations)(const NodeView&), G
           .inputs = {{"input", types::floats, "T"}},
           .outputs = {{"output", types::floats, "T"}},
           .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{-1})}},
-          .infer = infer,
+          .infer = infer_softmax,
           .operations = operations,
           .gradient = gradient,
           .traits = traits};

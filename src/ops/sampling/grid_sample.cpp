@@ -5,11 +5,10 @@
 #include "base/error.h"
 #include "ops/core/gradient.h"
 #include "ops/core/shape_arguments.h"
+#include "ops/core/signatures.h"
 
 namespace tessera::ops {
 namespace {
-
-constexpr TypeSet kTypes = types::numbers | types::boolean | types::text | types::complex;
 
 void infer_grid_sample(InferContext& context) {
   const std::string& mode = context.text("mode");
@@ -122,8 +121,8 @@ ir::Dims affine_grid_dims(const ir::Dims& theta, std::span<const std::int64_t> s
 const OpDef grid_sample{
     .name = "GridSample",
     .since = 22,
-    .inputs = {{"X", kTypes, "T1"}, {"grid", types::floats, "T2"}},
-    .outputs = {{"Y", kTypes, "T1"}},
+    .inputs = {{"X", types::any_element, "T1"}, {"grid", types::floats, "T2"}},
+    .outputs = {{"Y", types::any_element, "T1"}},
     .attributes = {{"align_corners", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"mode", ir::AttributeKind::text, ir::Attribute(std::string("linear"))},
                    {"padding_mode", ir::AttributeKind::text, ir::Attribute(std::string("zeros"))}},

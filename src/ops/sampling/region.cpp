@@ -1,18 +1,11 @@
 #include "ops/sampling/region.h"
 
+#include "ops/core/check_operand.h"
 #include "ops/core/gradient.h"
 #include "ops/core/shape_arguments.h"
 
 namespace tessera::ops {
 namespace {
-
-// Dimensions of input i, checked for rank; all unknown when the rank is not known.
-ir::Dims dims_of_rank(const InferContext& context, std::size_t i, std::size_t rank) {
-  const ir::Dims* dims = context.dims(i);
-  context.check(dims == nullptr || dims->size() == rank, "input '{}' is {}, expected rank {}",
-                context.op().inputs[i].name, dims == nullptr ? "" : ir::to_string(*dims), rank);
-  return dims != nullptr ? *dims : ir::Dims(rank);
-}
 
 void infer_roi_align(InferContext& context) {
   const std::string& mode = context.text("mode");

@@ -21,7 +21,7 @@ void check_choice(const AttributeReader& reader, std::string_view name,
           "attribute '{}' has the unknown value '{}'", name, value);
 }
 
-void check_attributes(const AttributeReader& reader) {
+void check_resize_attributes(const AttributeReader& reader) {
   check_choice(reader, "mode", {"nearest", "linear", "cubic"});
   check_choice(reader, "nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
   check_choice(reader, "keep_aspect_ratio_policy", {"stretch", "not_larger", "not_smaller"});
@@ -32,7 +32,7 @@ void check_attributes(const AttributeReader& reader) {
           "antialias does not go with mode nearest");
 }
 
-std::vector<double> reals_of(const Tensor& tensor) {
+std::vector<double> reals_of_resize(const Tensor& tensor) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < tensor.elements(); ++i) {
     if (tensor.dtype() == DType::f32) values.push_back(tensor.data<float>()[i]);
@@ -82,8 +82,8 @@ void apply_scales(const AttributeReader& reader, std::vector<ResizedAxis>& resul
   }
 }
 
-void infer(InferContext& context) {
-  check_attributes(context);
+void infer_resize(InferContext& context) {
+  check_resize_attributes(context);
   const ir::Dims* input = context.dims(0);
   if (input == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
   const auto known_empty = [&](std::size_t i) {
@@ -115,7 +115,7 @@ void infer(InferContext& context) {
 }
 
 // Multiply-adds of the neighbours, axis by axis; a bound for the antialiased filters' shorter ends.
-double operations(const NodeView& view) {
+double resize_operations(const NodeView& view) {
   static constexpr std::array<double, 3> kTaps{0, 2, 4};
   return 2 * kTaps[static_cast<std::size_t>(resize_mode(view))] * static_cast<double>(view.output(0).elements());
 }
@@ -198,7 +198,7 @@ std::vector<ResizedAxis> resolve_resize(const AttributeReader& reader, const Sha
     require(roi != nullptr && roi->elements() == static_cast<std::int64_t>(2 * axes.size()), ErrorKind::invalid_model,
             "tf_crop_and_resize with {} elements of roi for {} axes", roi == nullptr ? 0 : roi->elements(),
             axes.size());
-    const std::vector<double> bounds = reals_of(*roi);
+    const std::vector<double> bounds = reals_of_resize(*roi);
     for (std::size_t i = 0; i < axes.size(); ++i) {
       result[axes[i]].roi_start = bounds[i];
       result[axes[i]].roi_end = bounds[axes.size() + i];
@@ -272,8 +272,8 @@ const OpDef resize{
                {"sizes", types::i64, "", optional}},
     .outputs = {{"Y", types::all, "T1"}},
     .attributes = resize_attributes(),
-    .infer = infer,
-    .operations = operations,
+    .infer = infer_resize,
+    .operations = resize_operations,
     .gradient = gradient_of_resize,
 };
 

@@ -7,7 +7,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_resize_gradient(InferContext& context) {
   const std::optional<std::vector<std::int64_t>> shape = context.constant_integers(1);
   if (shape) {
     for (const std::int64_t size : *shape) context.check(size >= 0, "shape has the entry {}", size);
@@ -18,7 +18,7 @@ void infer(InferContext& context) {
   context.set_output_unknown_rank(0, context.dtype(0));
 }
 
-double operations(const NodeView& view) {
+double resize_gradient_operations(const NodeView& view) {
   const ResizeMode mode = resize_mode(view);
   const double taps = mode == ResizeMode::nearest ? 1 : mode == ResizeMode::linear ? 4 : 16;
   return 2 * taps * static_cast<double>(view.input(0).elements());
@@ -38,8 +38,8 @@ const OpDef resize_gradient{
                {"sizes", types::i64, "", optional}},
     .outputs = {{"dX", types::floats, "T"}},
     .attributes = resize_attributes(),
-    .infer = infer,
-    .operations = operations,
+    .infer = infer_resize_gradient,
+    .operations = resize_gradient_operations,
 };
 
 }  // namespace tessera::ops

@@ -8,7 +8,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_ctc_loss(InferContext& context) {
   const ir::Dims *scores = context.dims(0), *labels = context.dims(1);
   context.check(scores == nullptr || scores->size() == 3, "'scores' has rank {}, expected [batch, time, classes]",
                 scores == nullptr ? 0 : scores->size());
@@ -36,7 +36,7 @@ const OpDef ctc_loss{
     .outputs = {{"losses", types::floats, "T"}, {"dScores", types::floats, "T", optional}},
     .attributes = {{"blank", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"ignore_index", ir::AttributeKind::integer, ir::Attribute(std::int64_t{-100})}},
-    .infer = infer,
+    .infer = infer_ctc_loss,
     .operations = operations_per_input<20>,
     .gradient = loss_gradient,
 };

@@ -1,9 +1,9 @@
 #include "ops/training/global_norm.h"
 
+#include "ops/core/signatures.h"
+
 namespace tessera::ops {
 namespace {
-
-constexpr TypeSet kReal{DType::f32, DType::f64};
 
 void infer_norm(InferContext& context) {
   const ir::Dims* dims = context.dims(0);
@@ -23,8 +23,8 @@ double norm_operations(const NodeView& view) {
 const OpDef global_norm{
     .name = "tessera::GlobalNorm",
     .since = 1,
-    .inputs = {{"scale", kReal, "T"}, {"tensors", kReal, "T", variadic}},
-    .outputs = {{"norm", kReal, "T"}},
+    .inputs = {{"scale", types::f32_and_f64, "T"}, {"tensors", types::f32_and_f64, "T", variadic}},
+    .outputs = {{"norm", types::f32_and_f64, "T"}},
     .infer = infer_norm,
     .operations = norm_operations,
 };

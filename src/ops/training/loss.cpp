@@ -6,7 +6,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_loss(InferContext& context) {
   const std::string& reduction = context.text("reduction");
   context.check(reduction == "none" || reduction == "sum" || reduction == "mean",
                 "reduction is '{}', expected none, sum or mean", reduction);
@@ -71,7 +71,7 @@ const OpDef negative_log_likelihood_loss{
                {"weight", types::floats, "T", optional}},
     .outputs = {{"loss", types::floats, "T"}},
     .attributes = attributes,
-    .infer = infer,
+    .infer = infer_loss,
     .operations = operations_per_output<2>,
     .gradient = [](GradientContext& c) { c.set(0, likelihood_gradient(c)); },
 };
@@ -85,7 +85,7 @@ const OpDef softmax_cross_entropy_loss{
                {"weights", types::floats, "T", optional}},
     .outputs = {{"output", types::floats, "T"}, {"log_prob", types::floats, "T", optional}},
     .attributes = attributes,
-    .infer = infer,
+    .infer = infer_loss,
     .operations = operations_per_input<6>,
     .gradient = cross_entropy_gradient,
 };

@@ -4,21 +4,21 @@
 
 #include <charconv>
 
+#include "ops/core/signatures.h"
+
 namespace tessera::ops {
 namespace {
 
 using ir::AttributeKind;
 
-constexpr TypeSet kReal{DType::f32, DType::f64};
-
-void check_scalar(InferContext& context, std::size_t input) {
+void check_optimiser_step_scalar(InferContext& context, std::size_t input) {
   const ir::Dims* dims = context.dims(input);
   context.check(dims == nullptr || dims->empty(), "'{}' has shape {}, expected a scalar",
                 context.op().inputs[input].name, dims != nullptr ? to_string(*dims) : "");
 }
 
 void infer_step(InferContext& context) {
-  for (std::size_t input = 0; input < kOptimiserScalars; ++input) check_scalar(context, input);
+  for (std::size_t input = 0; input < kOptimiserScalars; ++input) check_optimiser_step_scalar(context, input);
   const std::string& algorithm = context.text("algorithm");
   const bool known = algorithm == "sgd" || algorithm == "adam" || algorithm == "adamw" || algorithm == "adagrad" ||
                      algorithm == "lars" || algorithm == "lamb";
@@ -55,10 +55,6 @@ double step_operations(const NodeView& view) {
   return elements * per_element;
 }
 
-AttributeSpec real(std::string_view name, float value) {
-  return {name, AttributeKind::real, ir::Attribute(value)};
-}
-
 }  // namespace
 
 std::size_t optimiser_states(const AttributeReader& reader) {
@@ -83,25 +79,25 @@ double decimal(float attribute) {
 
 std::vector<AttributeSpec> optimiser_attributes(AttributeSpec decay) {
   return {{"algorithm", AttributeKind::text, std::nullopt, true},
-          real("momentum", 0),
+          real_attribute("momentum", 0),
           {"nesterov", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
-          real("beta1", 0.9f),
-          real("beta2", 0.999f),
-          real("epsilon", 1e-8f),
-          real("rate_decay", 0),
-          real("trust", 0.001f),
+          real_attribute("beta1", 0.9f),
+          real_attribute("beta2", 0.999f),
+          real_attribute("epsilon", 1e-8f),
+          real_attribute("rate_decay", 0),
+          real_attribute("trust", 0.001f),
           std::move(decay)};
 }
 
 const OpDef optimiser_step{
     .name = "tessera::OptimiserStep",
     .since = 1,
-    .inputs = {{"rate", kReal},
+    .inputs = {{"rate", types::f32_and_f64},
                {"count", types::i64},
-               {"gradient_scale", kReal},
+               {"gradient_scale", types::f32_and_f64},
                {"apply", types::boolean},
-               {"tensors", kReal, "", variadic}},
-    .outputs = {{"updated", kReal, "", variadic}},
+               {"tensors", types::f32_and_f64, "", variadic}},
+    .outputs = {{"updated", types::f32_and_f64, "", variadic}},
     // One weight decay per parameter; no decay where they are absent.
     .attributes = optimiser_attributes({"weight_decays", AttributeKind::reals}),
     .infer = infer_step,

@@ -1,5 +1,6 @@
 #include "ops/training/row_optimiser_step.h"
 
+#include "ops/core/signatures.h"
 #include "ops/training/optimiser_step.h"
 
 namespace tessera::ops {
@@ -7,7 +8,6 @@ namespace {
 
 using ir::AttributeKind;
 
-constexpr TypeSet kReal{DType::f32, DType::f64};
 namespace input = row_step_input;
 
 // Whether both have the same dimensions from that axis on.
@@ -17,7 +17,7 @@ bool same_from(const ir::Dims& a, const ir::Dims& b, std::size_t axis) {
   return same;
 }
 
-void infer(InferContext& context) {
+void infer_row_optimiser_step(InferContext& context) {
   for (std::size_t i = 0; i < input::parameter; ++i) {
     const ir::Dims* dims = context.dims(i);
     context.check(dims == nullptr || dims->empty(), "'{}' has shape {}, expected a scalar", context.op().inputs[i].name,
@@ -45,7 +45,7 @@ void infer(InferContext& context) {
   for (std::size_t i = 0; i <= states; ++i) context.set_output(i, parameter);
 }
 
-double operations(const NodeView& view) {
+double row_optimiser_step_operations(const NodeView& view) {
   const std::string& algorithm = view.text("algorithm");
   const bool rests = view.integer("lazy") != 0 || rows_rest(view);
   const double elements = static_cast<double>(view.input(rests ? input::sums : input::parameter).elements());
@@ -72,18 +72,18 @@ bool row_step_updates_in_place(const ir::Node&, std::size_t output, std::size_t 
 const OpDef row_optimiser_step{
     .name = "tessera::RowOptimiserStep",
     .since = 1,
-    .inputs = {{"rate", kReal},
+    .inputs = {{"rate", types::f32_and_f64},
                {"count", types::i64},
-               {"gradient_scale", kReal},
+               {"gradient_scale", types::f32_and_f64},
                {"apply", types::boolean},
-               {"parameter", kReal, "T"},
-               {"sums", kReal, "T"},
+               {"parameter", types::f32_and_f64, "T"},
+               {"sums", types::f32_and_f64, "T"},
                {"places", types::i64},
-               {"states", kReal, "", variadic}},
-    .outputs = {{"updated", kReal, "", variadic}},
+               {"states", types::f32_and_f64, "", variadic}},
+    .outputs = {{"updated", types::f32_and_f64, "", variadic}},
     .attributes = row_step_attributes(),
-    .infer = infer,
-    .operations = operations,
+    .infer = infer_row_optimiser_step,
+    .operations = row_optimiser_step_operations,
 };
 
 }  // namespace tessera::ops

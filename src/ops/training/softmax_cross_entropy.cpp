@@ -9,7 +9,7 @@ namespace {
 
 using ir::AttributeKind;
 
-const std::vector<AttributeSpec> kAttributes{
+const std::vector<AttributeSpec> kSoftmaxCrossEntropyAttributes{
     {"axis", AttributeKind::integer, ir::Attribute(std::int64_t{-1})},
     {"ignore_index", AttributeKind::integer, ir::Attribute(std::int64_t{-100})},
     {"label_smoothing", AttributeKind::real, ir::Attribute(0.0f)}};
@@ -34,7 +34,7 @@ void check_labels(const InferContext& context, std::size_t input, const ir::Dims
                 context.op().inputs[input].name, to_string(*found), to_string(expected));
 }
 
-void infer_forward(InferContext& context) {
+void infer_softmax_cross_entropy_forward(InferContext& context) {
   const DType own = context.dtype(0), wide = own == DType::f64 ? DType::f64 : DType::f32;
   const std::optional<ir::Dims> dims = label_dims(context, 0);
   if (!dims) {
@@ -46,7 +46,7 @@ void infer_forward(InferContext& context) {
   context.set_output(1, wide, *dims);
 }
 
-void infer_backward(InferContext& context) {
+void infer_softmax_cross_entropy_backward(InferContext& context) {
   if (const std::optional<ir::Dims> dims = label_dims(context, 1)) {
     for (const std::size_t input : {std::size_t{0}, std::size_t{2}, std::size_t{3}})
       check_labels(context, input, *dims);
@@ -54,7 +54,7 @@ void infer_backward(InferContext& context) {
   context.set_output(0, context.input(1));
 }
 
-void forward_gradient(GradientContext& c) {
+void softmax_cross_entropy_forward_gradient(GradientContext& c) {
   require(!c.has_gradient(1), ErrorKind::unsupported, "output 'log_sum' is used");
   c.set(0, c.gradient().combine("tessera::SoftmaxCrossEntropyGradient", {c.input(0), c.input(1), wanted_output(c, 1)},
                                 c.node().attributes));
@@ -67,10 +67,10 @@ const OpDef softmax_cross_entropy{
     .since = 1,
     .inputs = {{"scores", types::floats, "T"}, {"labels", types::index, "I"}},
     .outputs = {{"losses", types::floats, "T"}, {"log_sum", {DType::f32, DType::f64}, "U"}},
-    .attributes = kAttributes,
-    .infer = infer_forward,
+    .attributes = kSoftmaxCrossEntropyAttributes,
+    .infer = infer_softmax_cross_entropy_forward,
     .operations = operations_per_input<6>,
-    .gradient = forward_gradient,
+    .gradient = softmax_cross_entropy_forward_gradient,
 };
 
 const OpDef softmax_cross_entropy_gradient{
@@ -81,8 +81,8 @@ const OpDef softmax_cross_entropy_gradient{
                {"labels", types::index, "I"},
                {"log_sum", {DType::f32, DType::f64}, "U"}},
     .outputs = {{"dScores", types::floats, "T"}},
-    .attributes = kAttributes,
-    .infer = infer_backward,
+    .attributes = kSoftmaxCrossEntropyAttributes,
+    .infer = infer_softmax_cross_entropy_backward,
     .operations = operations_per_output<6>,
 };
 

@@ -1,16 +1,16 @@
 #include "ops/training/training_update.h"
 
+#include "ops/core/signatures.h"
+
 namespace tessera::ops {
 namespace {
 
 using ir::AttributeKind;
 
-constexpr TypeSet kReal{DType::f32, DType::f64};
-
 // Inputs: rate R, count T, then `groups` tensors for each optimised one: all X, all gradients, then all of each state.
 // Outputs: all X, then all of each state.
 template <std::size_t groups>
-void infer(InferContext& context) {
+void infer_training_update(InferContext& context) {
   for (const std::size_t input : {std::size_t{0}, std::size_t{1}}) {
     const ir::Dims* dims = context.dims(input);
     context.check(dims == nullptr || ir::product(*dims).may_equal(1), "'{}' has shape {}, expected one element",
@@ -35,23 +35,17 @@ void infer(InferContext& context) {
 }
 
 template <int per_element, std::size_t groups>
-double operations(const NodeView& view) {
+double training_update_operations(const NodeView& view) {
   double elements = 0;
   for (std::size_t i = 2; i < view.input_count(); ++i) elements += static_cast<double>(view.input(i).elements());
   return elements / static_cast<double>(groups) * per_element;
 }
 
 std::vector<Parameter> inputs() {
-  return {{"R", kReal, "T1"}, {"T", types::i64, "T2"}, {"inputs", kReal, "", variadic}};
+  return {{"R", types::f32_and_f64, "T1"}, {"T", types::i64, "T2"}, {"inputs", types::f32_and_f64, "", variadic}};
 }
 std::vector<Parameter> outputs() {
-  return {{"outputs", kReal, "", variadic}};
-}
-AttributeSpec real(std::string_view name, float value) {
-  return {name, AttributeKind::real, ir::Attribute(value)};
-}
-AttributeSpec required(std::string_view name) {
-  return {name, AttributeKind::real, std::nullopt, true};
+  return {{"outputs", types::f32_and_f64, "", variadic}};
 }
 
 }  // namespace
@@ -62,9 +56,10 @@ const OpDef adagrad{
     .since = 1,
     .inputs = inputs(),
     .outputs = outputs(),
-    .attributes = {real("decay_factor", 0), real("epsilon", 1e-6f), real("norm_coefficient", 0)},
-    .infer = infer<3>,
-    .operations = operations<9, 3>,
+    .attributes = {real_attribute("decay_factor", 0), real_attribute("epsilon", 1e-6f),
+                   real_attribute("norm_coefficient", 0)},
+    .infer = infer_training_update<3>,
+    .operations = training_update_operations<9, 3>,
 };
 
 // g = norm_coefficient x + gradient; v = alpha v + (1 - alpha) g; h = beta h + (1 - beta) g^2;
@@ -75,10 +70,10 @@ const OpDef adam{
     .since = 1,
     .inputs = inputs(),
     .outputs = outputs(),
-    .attributes = {real("alpha", 0.9f), real("beta", 0.999f), real("epsilon", 1e-6f), real("norm_coefficient", 0),
-                   real("norm_coefficient_post", 0)},
-    .infer = infer<4>,
-    .operations = operations<15, 4>,
+    .attributes = {real_attribute("alpha", 0.9f), real_attribute("beta", 0.999f), real_attribute("epsilon", 1e-6f),
+                   real_attribute("norm_coefficient", 0), real_attribute("norm_coefficient_post", 0)},
+    .infer = infer_training_update<4>,
+    .operations = training_update_operations<15, 4>,
 };
 
 // g = norm_coefficient x + gradient; v = alpha v + (beta, or 1 when T is 0) g;
@@ -88,17 +83,17 @@ const OpDef momentum{
     .since = 1,
     .inputs = inputs(),
     .outputs = outputs(),
-    .attributes = {required("alpha"),
-                   required("beta"),
+    .attributes = {required_attribute("alpha", AttributeKind::real),
+                   required_attribute("beta", AttributeKind::real),
                    {"mode", AttributeKind::text, std::nullopt, true},
-                   required("norm_coefficient")},
+                   required_attribute("norm_coefficient", AttributeKind::real)},
     .infer =
         [](InferContext& context) {
           const std::string& mode = context.text("mode");
           context.check(mode == "standard" || mode == "nesterov", "mode is '{}', expected standard or nesterov", mode);
-          infer<3>(context);
+          infer_training_update<3>(context);
         },
-    .operations = operations<9, 3>,
+    .operations = training_update_operations<9, 3>,
 };
 
 }  // namespace tessera::ops

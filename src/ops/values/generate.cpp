@@ -48,7 +48,7 @@ double single_number(const Tensor& tensor, std::string_view name) {
   }
 }
 
-void check_single(const InferContext& context, std::size_t i) {
+void check_generate_single(const InferContext& context, std::size_t i) {
   if (const ir::Dims* dims = context.dims(i)) {
     const ir::Dim count = ir::product(*dims);
     context.check(count.may_equal(1), "input '{}' has shape {}, expected one element", context.op().inputs[i].name,
@@ -76,7 +76,7 @@ void infer_constant_of_shape(InferContext& context) {
 }
 
 void infer_range(InferContext& context) {
-  for (std::size_t i = 0; i < 3; ++i) check_single(context, i);
+  for (std::size_t i = 0; i < 3; ++i) check_generate_single(context, i);
   ir::Dim count;
   if (context.constant(0) != nullptr && context.constant(1) != nullptr && context.constant(2) != nullptr) {
     count = range_count(*context.constant(0), *context.constant(1), *context.constant(2));
@@ -93,7 +93,7 @@ void infer_eye_like(InferContext& context) {
 }
 
 void infer_one_hot(InferContext& context) {
-  check_single(context, 1);
+  check_generate_single(context, 1);
   const auto length = known_length(context, 2);
   context.check(!length || *length == 2, "input 'values' has {} elements, expected [off, on]", length.value_or(0));
   const ir::Dims* indices = context.dims(0);
@@ -105,7 +105,7 @@ void infer_one_hot(InferContext& context) {
   context.set_output(0, context.dtype(2), std::move(result));
 }
 
-double nothing_read(const NodeView&) {
+double nothing_read_generate(const NodeView&) {
   return 0;
 }
 
@@ -149,7 +149,7 @@ const OpDef constant_of_shape{
     .outputs = {{"output", types::all}},
     .attributes = {{"value", ir::AttributeKind::tensor}},
     .infer = infer_constant_of_shape,
-    .bytes_read = nothing_read,
+    .bytes_read = nothing_read_generate,
 };
 
 const OpDef range{
@@ -162,7 +162,7 @@ const OpDef range{
     .attributes = {{"stash_type", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})}},
     .infer = infer_range,
     .operations = operations_per_output<2>,
-    .bytes_read = nothing_read,
+    .bytes_read = nothing_read_generate,
 };
 
 const OpDef eye_like{
@@ -173,7 +173,7 @@ const OpDef eye_like{
     .attributes = {{"dtype", ir::AttributeKind::integer},
                    {"k", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer_eye_like,
-    .bytes_read = nothing_read,
+    .bytes_read = nothing_read_generate,
 };
 
 const OpDef one_hot{

@@ -11,7 +11,7 @@ namespace {
 constexpr TypeSet kDropoutTypes =
     types::floats | TypeSet{DType::f8e4m3fn, DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz};
 
-void check_scalar(const InferContext& context, std::size_t i) {
+void check_identity_scalar(const InferContext& context, std::size_t i) {
   const ir::Dims* dims = context.has_input(i) ? context.dims(i) : nullptr;
   const ir::Dim count = dims != nullptr ? ir::product(*dims) : ir::Dim();
   context.check(!count.is_known() || count.value() == 1, "input '{}' has shape {}, expected a scalar",
@@ -19,8 +19,8 @@ void check_scalar(const InferContext& context, std::size_t i) {
 }
 
 void infer_dropout(InferContext& context) {
-  check_scalar(context, 1);
-  check_scalar(context, 2);
+  check_identity_scalar(context, 1);
+  check_identity_scalar(context, 2);
   ir::ValueType type = context.input(0);
   context.set_output(0, type);
   type.dtype = DType::boolean;

@@ -1,6 +1,7 @@
 #include "ops/values/random.h"
 
 #include "ops/core/shape_arguments.h"
+#include "ops/core/signatures.h"
 #include "ops/values/random_streams.h"
 
 namespace tessera::ops {
@@ -13,10 +14,6 @@ const AttributeSpec kSeed{"seed", ir::AttributeKind::real};
 const AttributeSpec kOwnStream = stream_attribute();
 const AttributeSpec kDtype{"dtype", ir::AttributeKind::integer};
 
-AttributeSpec real(std::string_view name, float value) {
-  return {name, ir::AttributeKind::real, ir::Attribute(value)};
-}
-
 // The element type asked for, or that of input 0.
 DType requested_type(const InferContext& context, TypeSet allowed) {
   if (context.has_attribute("dtype")) return dtype_attribute(context, "dtype", allowed);
@@ -25,7 +22,7 @@ DType requested_type(const InferContext& context, TypeSet allowed) {
   return type;
 }
 
-void infer_shape(InferContext& context) {
+void infer_random_shape(InferContext& context) {
   const Shape& shape = context.integers("shape");
   for (const std::int64_t dim : shape) context.check(dim >= 0, "dimension {} in the requested shape", dim);
   context.check(static_cast<std::int64_t>(shape.size()) <= max_rank, "a result of rank {}, expected at most {}",
@@ -70,7 +67,7 @@ OpDef of_shape(std::string_view name, AttributeSpec first, AttributeSpec second)
                          std::move(second),
                          kSeed,
                          kOwnStream},
-          .infer = infer_shape,
+          .infer = infer_random_shape,
           .operations = operations_per_output<20>,
           .deterministic = false};
 }
@@ -90,11 +87,11 @@ OpDef like(std::string_view name, AttributeSpec first, AttributeSpec second) {
 }  // namespace
 
 // Normal with mean `mean` and standard deviation `scale`.
-const OpDef random_normal = of_shape("RandomNormal", real("mean", 0.0f), real("scale", 1.0f));
-const OpDef random_normal_like = like("RandomNormalLike", real("mean", 0.0f), real("scale", 1.0f));
+const OpDef random_normal = of_shape("RandomNormal", real_attribute("mean", 0.0f), real_attribute("scale", 1.0f));
+const OpDef random_normal_like = like("RandomNormalLike", real_attribute("mean", 0.0f), real_attribute("scale", 1.0f));
 // Uniform in [low, high).
-const OpDef random_uniform = of_shape("RandomUniform", real("low", 0.0f), real("high", 1.0f));
-const OpDef random_uniform_like = like("RandomUniformLike", real("low", 0.0f), real("high", 1.0f));
+const OpDef random_uniform = of_shape("RandomUniform", real_attribute("low", 0.0f), real_attribute("high", 1.0f));
+const OpDef random_uniform_like = like("RandomUniformLike", real_attribute("low", 0.0f), real_attribute("high", 1.0f));
 
 // 1 with the probability that the input's element gives, else 0.
 const OpDef bernoulli{

@@ -52,7 +52,7 @@ void infer_length(InferContext& context) {
   context.set_output(0, DType::i64, ir::Dims{});
 }
 
-void infer_split(InferContext& context) {
+void infer_sequence_split(InferContext& context) {
   const ir::Dims* dims = context.dims(0);
   ir::ValueType element = ir::ValueType::tensor(context.dtype(0));
   if (dims != nullptr) {
@@ -65,7 +65,7 @@ void infer_split(InferContext& context) {
   context.set_output(0, ir::ValueType::sequence(std::move(element)));
 }
 
-void infer_concat(InferContext& context) {
+void infer_sequence_concat(InferContext& context) {
   const ir::ValueType& element = element_of(context, 0);
   context.check(element.is_tensor(), "the sequence holds {}, expected tensors", ir::to_string(element));
   const std::int64_t new_axis = context.integer("new_axis");
@@ -139,7 +139,7 @@ const OpDef split_to_sequence{
     .outputs = {{.name = "output_sequence", .types = types::all, .any_kind = true}},
     .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"keepdims", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})}},
-    .infer = infer_split,
+    .infer = infer_sequence_split,
 };
 
 const OpDef concat_from_sequence{
@@ -149,7 +149,7 @@ const OpDef concat_from_sequence{
     .outputs = {{"concat_result", types::all}},
     .attributes = {{"axis", ir::AttributeKind::integer, std::nullopt, true},
                    {"new_axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
-    .infer = infer_concat,
+    .infer = infer_sequence_concat,
 };
 
 }  // namespace tessera::ops

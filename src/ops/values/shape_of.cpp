@@ -5,7 +5,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer_shape(InferContext& context) {
+void infer_of_shape(InferContext& context) {
   ir::Dim length;
   if (const ir::Dims* dims = context.dims(0)) {
     const DimRange range = shape_range(context, static_cast<std::int64_t>(dims->size()));
@@ -18,7 +18,7 @@ void infer_size(InferContext& context) {
   context.set_output(0, DType::i64, ir::Dims{});
 }
 
-double nothing_read(const NodeView&) {
+double nothing_read_shape_of(const NodeView&) {
   return 0;
 }
 
@@ -40,8 +40,8 @@ const OpDef shape_of{
     .outputs = {{"shape", types::i64}},
     .attributes = {{"start", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"end", ir::AttributeKind::integer}},
-    .infer = infer_shape,
-    .bytes_read = nothing_read,
+    .infer = infer_of_shape,
+    .bytes_read = nothing_read_shape_of,
     .traits = {Trait::reads_shapes},
 };
 
@@ -51,7 +51,7 @@ const OpDef size_of{
     .inputs = {{"data", types::all}},
     .outputs = {{"size", types::i64}},
     .infer = infer_size,
-    .bytes_read = nothing_read,
+    .bytes_read = nothing_read_shape_of,
     .traits = {Trait::reads_shapes},
 };
 

@@ -3,7 +3,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer_normalizer(InferContext& context) {
+void infer_string_normalizer(InferContext& context) {
   const std::string& action = context.text("case_change_action");
   context.check(action == "NONE" || action == "LOWER" || action == "UPPER",
                 "case_change_action is '{}', expected NONE, LOWER or UPPER", action);
@@ -20,7 +20,7 @@ void infer_normalizer(InferContext& context) {
   context.set_output(0, DType::string, std::move(result));
 }
 
-void infer_split(InferContext& context) {
+void infer_string_split(InferContext& context) {
   const ir::Dims* dims = context.dims(0);
   if (dims == nullptr) {
     context.set_output_unknown_rank(0, DType::string);
@@ -60,7 +60,7 @@ const OpDef string_normalizer{
                    {"is_case_sensitive", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"locale", ir::AttributeKind::text},
                    {"stopwords", ir::AttributeKind::texts}},
-    .infer = infer_normalizer,
+    .infer = infer_string_normalizer,
 };
 
 const OpDef string_split{
@@ -69,7 +69,7 @@ const OpDef string_split{
     .inputs = {{"X", types::text}},
     .outputs = {{"Y", types::text}, {"Z", types::i64}},
     .attributes = {{"delimiter", ir::AttributeKind::text}, {"maxsplit", ir::AttributeKind::integer}},
-    .infer = infer_split,
+    .infer = infer_string_split,
 };
 
 const OpDef regex_full_match{

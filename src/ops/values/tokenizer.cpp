@@ -5,7 +5,7 @@
 namespace tessera::ops {
 namespace {
 
-void infer(InferContext& context) {
+void infer_tokenizer(InferContext& context) {
   const bool separated = context.has_attribute("separators") && !context.texts("separators").empty();
   context.check(separated || context.has_attribute("tokenexp"), "neither separators nor tokenexp says what a token is");
   context.check(separated || !context.text("tokenexp").empty(), "tokenexp is empty");
@@ -46,7 +46,7 @@ const OpDef tokenizer{
                    {"pad_value", ir::AttributeKind::text, std::nullopt, true},
                    {"separators", ir::AttributeKind::texts},
                    {"tokenexp", ir::AttributeKind::text}},
-    .infer = infer,
+    .infer = infer_tokenizer,
 };
 
 }  // namespace tessera::ops
