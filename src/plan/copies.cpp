@@ -108,8 +108,9 @@ void find_segments(Plan& plan) {
   std::size_t first = 0;
   for (std::size_t i = 0; i <= plan.steps.size(); ++i) {
     const bool ends = i == plan.steps.size() || !is_enqueued(plan.steps[i]);
-    const bool splits = (i == plan.first_writing_step && plan.settles_before_writing) ||
-                        (!ends && plan.steps[i].awaited >= static_cast<std::int32_t>(first));
+    const bool splits =
+        (i == plan.first_writing_step && plan.settles_before_writing) ||
+        (!ends && (plan.steps[i].awaited >= static_cast<std::int32_t>(first) || !plan.steps[i].awaited_steps.empty()));
     if ((splits || ends) && i >= first + 2) plan.segments.push_back({first, i});
     if (ends) first = i + 1;
     else if (splits) first = i;

@@ -13,7 +13,8 @@ void find_waits(Plan& plan);
 // Sets Step::staging_offset and Plan::staging_bytes.
 void place_copies(Plan& plan);
 
-// Sets Plan::settles_before_writing and Plan::segments. Expects the final order of steps and places of slots.
+// Sets Plan::settles_before_writing and Plan::segments. A segment begins at each step that awaits an asynchronous step,
+// so that what comes before does not wait. Expects the final order of steps, places of slots and awaited steps.
 void find_segments(Plan& plan);
 
 }  // namespace tessera::plan

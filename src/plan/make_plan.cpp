@@ -8,6 +8,7 @@
 #include "base/numbers/units.h"
 #include "ops/core/infer.h"
 #include "ops/op_table.h"
+#include "plan/asynchronous_steps.h"
 #include "plan/choose_kernel.h"
 #include "plan/copies.h"
 #include "plan/make_kernels.h"
@@ -52,12 +53,14 @@ class Planner {
     make_kernels(*plan_, operands_, device_, weights_, options_);
     if (plan_->uses_device) give_reasons();
     list_results();
+    find_asynchronous(*plan_);
     if (options_.in_place) order_updates(*plan_);
     find_lifetimes();
     mark_results();
     list_dying();
     share_storage(*plan_, lifetimes_, options_);
     place_in_arena();
+    find_awaited_steps(*plan_);
     if (plan_->uses_device) {
       find_waits(*plan_);
       place_copies(*plan_);
@@ -285,8 +288,9 @@ class Planner {
     lifetimes_.last.assign(plan_->slots.size(), -1);
     for (std::size_t i = 0; i < plan_->steps.size(); ++i) {
       const Step& step = plan_->steps[i];
+      const std::int64_t last_use = last_use_of_operands(*plan_, i);
       for (std::int32_t input : step.inputs) {
-        if (input >= 0) last(input) = static_cast<std::int64_t>(i);
+        if (input >= 0) last(input) = std::max(last(input), last_use);
       }
       for (std::int32_t k = 0; k < step.output_count; ++k) {
         const std::int32_t output = step.first_output + k;
@@ -376,7 +380,7 @@ class Planner {
         arena.owners.emplace_back(false, index);
       }
       if (step.scratch_bytes > 0) {
-        requests.push_back({step.scratch_bytes, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i)});
+        requests.push_back({step.scratch_bytes, static_cast<std::int64_t>(i), last_use_of_operands(*plan_, i)});
         arena.owners.emplace_back(true, i);
       }
     }

@@ -132,7 +132,7 @@ class Orderer {
     const Step& step = plan_.steps[writer];
     const bool same_type =
         slot(read).type.dtype == slot(update).type.dtype && slot(read).type.shape() == slot(update).type.shape();
-    if (step.kind != StepKind::kernel || !same_type || is_view(step) ||
+    if (step.kind != StepKind::kernel || step.is_asynchronous || !same_type || is_view(step) ||
         (step.entry->in_place_inputs == 0 && step.entry->in_place_pair == nullptr))
       return false;
     std::vector<std::size_t> operands;
@@ -153,7 +153,7 @@ class Orderer {
     double work = 0;
     for (const StepIndex each : behind) {
       const Step& step = plan_.steps[each];
-      if (step.kind != StepKind::kernel && step.kind != StepKind::copy) return false;
+      if ((step.kind != StepKind::kernel && step.kind != StepKind::copy) || step.is_asynchronous) return false;
       for (std::int32_t k = 0; k < step.output_count; ++k) {
         const Place place = slot(step.first_output + k).place;
         if (place != Place::arena && place != Place::none) return false;

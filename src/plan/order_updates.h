@@ -15,9 +15,8 @@ namespace tessera::plan {
 //    every operand that is the variable;
 //  - all other steps that read the present value, or a possible view of it, can run before, and neither the value nor
 //    such a view is an output of the plan or the update of another variable;
-//  - the steps that depend on the update are copies or have kernels, with results of known size, and together cost no
-//  more than all
-//    updates do: they run when nothing may stop the run any more;
+//  - the steps that depend on the update are copies or have kernels, with results of known size, are not
+//    asynchronous, and together cost no more than all updates do: they run when nothing may stop the run any more;
 //  - the update is no output and no update of another variable, nor is a possible view of it.
 void order_updates(Plan& plan);
 

@@ -75,8 +75,10 @@ struct Step {
   // For a step on the host or a copy to the device: the last earlier copy that has to be complete when the step begins,
   // because the step reads what the copy wrote or writes what it read; -1 if there is none.
   std::int32_t awaited = -1;
-  bool is_awaited = false;          // for a copy: whether a step waits for it
-  std::int64_t staging_offset = 0;  // for a copy: its place in the run's staging memory
+  bool is_awaited = false;                  // for a copy: whether a step waits for it
+  std::int64_t staging_offset = 0;          // for a copy: its place in the run's staging memory
+  bool is_asynchronous = false;             // the kernel's work goes on after the step (backends/asynchronous.h)
+  std::vector<std::int32_t> awaited_steps;  // asynchronous steps that have to be complete when this one begins
 };
 
 // Consecutive steps [first, end) that the host only enqueues: kernels and views on a device, and copies. They can be
@@ -100,7 +102,8 @@ struct Plan {
   std::int64_t arena_bytes = 0;  // on the host
   std::int64_t largest_live_bytes = 0;
   std::int64_t constant_bytes = 0;
-  bool uses_device = false;  // whether the plan is for a device other than the host
+  bool has_asynchronous = false;  // whether any step is asynchronous
+  bool uses_device = false;       // whether the plan is for a device other than the host
   std::vector<DeviceSegment>
       segments;                    // of at least two steps each, in ascending order; steps on the host lie between them
   std::int64_t staging_bytes = 0;  // pinned memory through which all copies between host and device go

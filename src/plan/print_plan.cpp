@@ -46,7 +46,7 @@ std::string place_text(const Plan& plan, const Slot& slot) {
 std::string kernel_text(const Step& step) {
   switch (step.kind) {
     case StepKind::kernel:
-      return std::string(step.entry->name);
+      return std::string(step.entry->name) + (step.is_asynchronous ? ", asynchronous" : "");
     case StepKind::late:
       return "chosen when its inputs are known";
     case StepKind::control:

@@ -238,12 +238,13 @@ class QueuedKernel final : public backends::Kernel {
 
 }  // namespace
 
-QueuedDevice::QueuedDevice(std::set<std::string, std::less<>> lacks, std::int64_t capacity_bytes)
-    : lacks_(std::move(lacks)), memory_(std::make_unique<BookedMemory>(capacity_bytes)) {}
+QueuedDevice::QueuedDevice(std::set<std::string, std::less<>> lacks, std::int64_t capacity_bytes,
+                           const backends::Device* fallback)
+    : lacks_(std::move(lacks)), fallback_(fallback), memory_(std::make_unique<BookedMemory>(capacity_bytes)) {}
 QueuedDevice::~QueuedDevice() = default;
 
 const backends::Device& QueuedDevice::host_fallback() const {
-  return backends::cpu_device();
+  return fallback_ != nullptr ? *fallback_ : backends::cpu_device();
 }
 
 std::span<const backends::KernelEntry* const> QueuedDevice::kernels_for(std::string_view op) const {

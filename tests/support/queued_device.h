@@ -15,8 +15,9 @@ namespace tessera::test {
 
 class QueuedDevice final : public backends::Device {
  public:
-  // `lacks`: operators that it has no kernels for.
-  explicit QueuedDevice(std::set<std::string, std::less<>> lacks = {}, std::int64_t capacity_bytes = INT64_MAX);
+  // `lacks`: operators that it has no kernels for. `fallback`: the host device that runs these; null: the CPU.
+  explicit QueuedDevice(std::set<std::string, std::less<>> lacks = {}, std::int64_t capacity_bytes = INT64_MAX,
+                        const backends::Device* fallback = nullptr);
   ~QueuedDevice() override;
 
   // What was done so far.
@@ -43,6 +44,7 @@ class QueuedDevice final : public backends::Device {
 
  private:
   const std::set<std::string, std::less<>> lacks_;
+  const backends::Device* const fallback_;
   mutable Counts counts_;
   mutable std::atomic<int> kernels_until_failure_{-1};
   std::unique_ptr<backends::DeviceMemory> memory_;

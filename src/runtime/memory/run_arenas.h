@@ -20,10 +20,13 @@ class RunArenas {
   RunArenas& operator=(const RunArenas&) = delete;
 
   bool is_of_process() const { return memory_.is_of_process(); }
+  // Whether others need the memory, so that give_way() would empty the arenas.
+  bool is_wanted() const { return memory_.wanted_bytes() > 0 && !arenas_.empty(); }
 
-  // Between two steps of `plan`, `step` being the next: if others need the memory, gives it to them, waits without a
-  // core until it is free again, and brings the contents back. The plan's arena is the latest that was taken. Throws
-  // Error(io) where they cannot be kept, and what stops the run: the contents are lost then, the bytes given back.
+  // Between two steps of `plan`, `step` being the next, while no work is under way in its arena: if others need the
+  // memory, gives it to them, waits without a core until it is free again, and brings the contents back. The plan's
+  // arena is the latest that was taken. Throws Error(io) where they cannot be kept, and what stops the run: the
+  // contents are lost then, the bytes given back.
   void give_way(RunControl& control, const plan::Plan& plan, std::size_t step);
 
  private:

@@ -63,8 +63,8 @@ std::vector<Value> PlanRun::execute(std::span<const Value> inputs) {
 
 void PlanRun::run_steps() {
   const base::FlushedDenormals flushed(environment_.host->flushes_denormals());
-  // A queue may touch the arena at any time.
-  const std::byte* watched = plan_.uses_device ? nullptr : state_.arena.get();
+  // A queue or an asynchronous step may touch the arena at any time.
+  const std::byte* watched = plan_.uses_device || plan_.has_asynchronous ? nullptr : state_.arena.get();
   const ClosedArena closed(plan_, watched);
   const bool replays = device_ != nullptr && device_->replays();
   std::size_t segment = 0;
@@ -72,6 +72,7 @@ void PlanRun::run_steps() {
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     const bool is_replayed = replays && segment < plan_.segments.size() && plan_.segments[segment].first == i;
     const std::size_t end = is_replayed ? plan_.segments[segment].end : i + 1;
+    for (std::size_t k = i; k < end && !pending_.empty(); ++k) await_steps_of(plan_.steps[k]);
     try {
       if (!writing_) pass_gate(i);
       if (arrival_ != nullptr) arrival_->wait_for_step(i, control_);
@@ -92,6 +93,7 @@ void PlanRun::run_steps() {
     for (; i + 1 < end; ++i) forget_dying(plan_.steps[i]);
     forget_dying(plan_.steps[i]);
   }
+  await_all();
 }
 
 void PlanRun::forget_dying(const Step& step) {
@@ -121,7 +123,9 @@ void PlanRun::pass_gate(std::size_t index) {
                       .clock = control_.clock};
   // Others may want the run's memory at once, or while it waits for its turn.
   const auto give_memory = [&] {
-    if (control_.arenas != nullptr) control_.arenas->give_way(control_, plan_, index);
+    if (control_.arenas == nullptr) return;
+    if (control_.arenas->is_wanted()) await_all();
+    control_.arenas->give_way(control_, plan_, index);
   };
   give_memory();
   while (control_.process_run != nullptr && !control_.process_run->may_pass(info)) {
@@ -179,6 +183,7 @@ void PlanRun::run_step(std::size_t index) {
   if (control_.timings != nullptr && control_.timings->size() < kMostTimings) {
     record(step, start, control_.clock->now_ns());
     if (is_timed_by_events(step)) device_->end_timing(control_.timings->size() - 1);
+    if (!pending_.empty() && pending_.back().step == index) pending_.back().timing = control_.timings->size() - 1;
   }
 }
 

@@ -1,6 +1,7 @@
 // One run of a plan: the values in its slots, its steps in order, its outputs. The parts stand in plan_run.cpp (the
 // walk), plan_run_steps.cpp (what a step does), plan_run_device.cpp (what it does on a device), plan_run_variables.cpp
-// (how updates become state) and plan_run_outputs.cpp (what else outlives the run).
+// (how updates become state), plan_run_outputs.cpp (what else outlives the run) and plan_run_pending.cpp (the work of
+// asynchronous steps).
 #pragma once
 
 #include <optional>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/asynchronous.h"
 #include "base/error.h"
 #include "runtime/run/executor.h"
 #include "runtime/variables/variable_run.h"
@@ -66,6 +68,18 @@ class PlanRun {
   void pretend(const plan::Step& step);
   // A copy in memory that is charged to the session.
   Value copy_of(const Tensor& tensor) { return control_.resources.copy(tensor); }
+
+  // Asynchronous steps. The run waits for their work without a core, and a failure is reported as that of the step.
+  struct Pending {
+    std::size_t step = 0;
+    std::size_t timing = SIZE_MAX;  // in the run's timings
+    std::vector<Value> operands;    // those outside the arena, which other steps may forget meanwhile
+    std::unique_ptr<backends::PendingWork> work;
+  };
+  void begin(std::size_t index, backends::KernelContext& context);
+  void await_steps_of(const plan::Step& step);
+  void await_all();
+  void await(Pending pending);
 
   // For a plan with steps on a device.
   void bring_inputs_to_host();
@@ -141,8 +155,9 @@ class PlanRun {
   std::optional<std::vector<Value>> collected_;  // outputs that were there before
   std::vector<Tensor> next_values_;              // by variable: memory of those that begin_writing provided for
   std::vector<std::pair<std::int32_t, Value>> reserved_;  // results of the steps behind begin_writing
-  // Null unless the plan uses a device. The last member, because its destructor waits for work that uses the others.
+  // Null unless the plan uses a device. Last, because the destructors wait for work that uses the other members.
   std::unique_ptr<DeviceRun> device_;
+  std::vector<Pending> pending_;  // in the order of their steps
 };
 
 }  // namespace tessera::runtime

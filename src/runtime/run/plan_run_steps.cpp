@@ -41,6 +41,7 @@ void PlanRun::run_kernel(std::size_t index) {
                                   {state_.operands.data() + first, step.inputs.size()}, outputs, step.output_types,
                                   control_.resources);
   if (step.scratch_bytes > 0) context.set_scratch(state_.arena.get() + step.scratch_offset);
+  if (step.is_asynchronous) return begin(index, context);
   backends::run_kernel(*step.kernel, context);
   // A kernel that found another size than planned has given the output storage of its own.
   if (!planned || std::any_of(outputs.begin(), outputs.end(), [](const Value& output) {
