@@ -105,9 +105,7 @@ void add_generate(CLI::App& app) {
   add_language_model_options(*verb, options->generation);
   verb->add_option("-p,--prompt", options->prompt, "The text to continue");
   verb->add_option("--file", options->file, "A file with the text to continue, or - for standard input");
-  verb->add_option("-n,--max-tokens", options->generation.generate.max_tokens, "Most tokens of the answer")
-      ->capture_default_str()
-      ->check(whole_number(0, 1 << 30));
+  add_answer_length_option(*verb, options->generation);
   add_sampling_options(*verb, options->generation);
   verb->add_option("--logprobs", options->generation.generate.logprobs,
                    "With --json: list so many of the most probable tokens in each place, 0 to 20")

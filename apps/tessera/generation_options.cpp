@@ -48,6 +48,15 @@ void add_language_model_options(CLI::App& verb, GenerationOptions& options) {
       ->check(whole_number(0, 1 << 30));
 }
 
+void add_answer_length_option(CLI::App& verb, GenerationOptions& options) {
+  std::int64_t& most = options.generate.max_tokens;
+  CLI::Option* option = verb.add_option(
+      "-n,--max-tokens", most,
+      most < 0 ? "Most tokens of an answer; without it the model decides" : "Most tokens of the answer");
+  option->check(whole_number(0, 1 << 30));
+  if (most >= 0) option->capture_default_str();
+}
+
 void add_sampling_options(CLI::App& verb, GenerationOptions& options) {
   SamplingOptions& sampling = options.generate.sampling;
   verb.add_option("--seed", sampling.seed, "Seed of the drawing of tokens: the same seed gives the same answer")
@@ -146,10 +155,12 @@ double rate(std::int64_t tokens, std::int64_t ns) {
 void print_stats(const GenerationStats& stats) {
   // The first token of an answer comes with the prompt's last step.
   const std::int64_t later = std::max<std::int64_t>(0, stats.generated_tokens - 1);
-  fmt::print(stderr, "prompt: {} tokens in {:.2f} s, {:.1f} tokens/s; answer: {} tokens in {:.2f} s, {:.1f} tokens/s\n",
-             stats.prompt_tokens, static_cast<double>(stats.prompt_ns) * 1e-9,
-             rate(stats.prompt_tokens, stats.prompt_ns), stats.generated_tokens,
-             static_cast<double>(stats.generate_ns) * 1e-9, rate(later, stats.generate_ns));
+  const std::int64_t computed = stats.prompt_tokens - stats.cached_tokens;
+  const std::string cached = stats.cached_tokens > 0 ? fmt::format(" and {} from the cache", stats.cached_tokens) : "";
+  fmt::print(stderr,
+             "prompt: {} tokens in {:.2f} s, {:.1f} tokens/s{}; answer: {} tokens in {:.2f} s, {:.1f} tokens/s\n",
+             computed, static_cast<double>(stats.prompt_ns) * 1e-9, rate(computed, stats.prompt_ns), cached,
+             stats.generated_tokens, static_cast<double>(stats.generate_ns) * 1e-9, rate(later, stats.generate_ns));
 }
 
 }  // namespace tessera::apps

@@ -20,6 +20,8 @@ struct GenerationOptions {
 
 // MODEL and how it runs: --threads, --exact, --cache, --context, --memory-limit.
 void add_language_model_options(CLI::App& verb, GenerationOptions& options);
+// --max-tokens, with the default that `options` has; negative: the model decides.
+void add_answer_length_option(CLI::App& verb, GenerationOptions& options);
 // The drawing of tokens and the end of an answer: --seed, --temperature, … --stop.
 void add_sampling_options(CLI::App& verb, GenerationOptions& options);
 

@@ -50,6 +50,7 @@ void add_verbs(CLI::App& app) {
   tessera::apps::add_run(app);
   tessera::apps::add_bench(app);
   tessera::apps::add_generate(app);
+  tessera::apps::add_chat(app);
   tessera::apps::add_info(app);
   tessera::apps::add_check(app);
   tessera::apps::add_new(app);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <memory>
 #include <string_view>
 
 #include "io/output_file.h"
@@ -11,14 +12,15 @@
 namespace tessera::apps {
 namespace {
 
-Cancellation cancellation_by_signal;
+Cancellation cancellation_by_signal, cancellation_of_answer;
 std::atomic<int> signal_that_came{0};
-std::atomic<bool> stop_is_graceful{false}, errors_on_terminal{false};
+std::atomic<bool> stop_is_graceful{false}, is_answering{false}, errors_on_terminal{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
               "a signal handler uses them");
 
 // Calls only functions that a signal handler may call (signal-safety(7)).
 void on_signal(int number) {
+  if (number == SIGINT && is_answering) return cancellation_of_answer.cancel();
   const bool first = signal_that_came.exchange(number) == 0;
   if (first) {
     // Overwrites a line of progress that may be on the terminal.
@@ -60,6 +62,20 @@ GracefulStop::~GracefulStop() {
 
 const Cancellation& GracefulStop::cancellation() const {
   return cancellation_by_signal;
+}
+
+// The object is static, so that a handler that still runs on another thread finds it.
+AnswerStop::AnswerStop() {
+  std::construct_at(&cancellation_of_answer);
+  is_answering = true;
+}
+
+AnswerStop::~AnswerStop() {
+  is_answering = false;
+}
+
+const Cancellation& AnswerStop::cancellation() const {
+  return cancellation_of_answer;
 }
 
 }  // namespace tessera::apps

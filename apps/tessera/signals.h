@@ -27,4 +27,16 @@ class GracefulStop {
   bool requested() const { return cancellation().flag().load(); }
 };
 
+// For verbs that go on after an interrupt: during its lifetime, SIGINT only cancels, however often it comes; the other
+// signals end the process as described above. At most one object may exist at a time.
+class AnswerStop {
+ public:
+  AnswerStop();
+  ~AnswerStop();
+  AnswerStop(const AnswerStop&) = delete;
+  AnswerStop& operator=(const AnswerStop&) = delete;
+
+  const Cancellation& cancellation() const;
+};
+
 }  // namespace tessera::apps

@@ -8,6 +8,7 @@ namespace tessera::apps {
 void add_run(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_generate(CLI::App& app);
+void add_chat(CLI::App& app);
 void add_info(CLI::App& app);
 void add_check(CLI::App& app);
 void add_new(CLI::App& app);

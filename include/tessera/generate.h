@@ -105,6 +105,14 @@ struct GenerationStats {
   std::int64_t prompt_tokens = 0, generated_tokens = 0;
   std::int64_t prompt_ns = 0;    // until the first token of an answer was known
   std::int64_t generate_ns = 0;  // from then on
+  // Those of prompt_tokens that a LanguageSession had in the cache, so that they were not computed.
+  std::int64_t cached_tokens = 0;
+};
+
+// A message of a conversation. Most chat templates know the roles "system" (first, if at all), "user" and "assistant",
+// the latter two in turn.
+struct ChatMessage {
+  std::string role, content;
 };
 
 struct LanguageModelOptions {
@@ -114,6 +122,7 @@ struct LanguageModelOptions {
   std::int64_t context = 0;   // the most tokens of a sequence; 0: as many as the model was made for, up to 8192
   std::int64_t cache_tokens = 0;        // tokens of all sequences that the cache has room for; 0: the context
   std::int64_t memory_limit_bytes = 0;  // as in SessionOptions
+  std::string chat_template;            // in Jinja, in place of the model's own; "": the model's own
 };
 
 // A language model that is ready to generate. Thread-safe: calls take turns. Copies share the model and its cache.
@@ -132,8 +141,18 @@ class TESSERA_API LanguageModel {
                                                const GenerateOptions& options = {},
                                                GenerationStats* stats = nullptr) const;
 
+  // Answers the last message of a conversation, as generate_tokens continues encode_chat. LanguageSession::chat is
+  // faster where a conversation goes on.
+  GeneratedAnswer chat(std::span<const ChatMessage> messages, const GenerateOptions& options = {},
+                       GenerationStats* stats = nullptr) const;
+
   // The tokens of a prompt.
   std::vector<std::int64_t> encode(std::string_view prompt) const;
+  // The tokens of a conversation as the chat template writes it, up to where the answer begins. The messages are text
+  // and nothing else: a special token that they spell out is not recognised. Throws Error: unsupported where the model
+  // has no chat template or it uses what Tessera does not know; invalid_argument with the template's own message where
+  // it refuses the messages; otherwise as text::ChatTemplate does.
+  std::vector<std::int64_t> encode_chat(std::span<const ChatMessage> messages) const;
   // The logits of the token that follows the prompt.
   std::vector<float> logits(std::span<const std::int64_t> prompt) const;
 
@@ -144,9 +163,32 @@ class TESSERA_API LanguageModel {
   std::int64_t context() const;  // the most tokens of a sequence
 
  private:
+  friend class LanguageSession;
   struct Impl;
   explicit LanguageModel(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<Impl> impl_;
+};
+
+// Answers prompts one after the other, and leaves the last one with its answer in the model's cache: of a prompt that
+// begins with the same tokens, such as the next turn of a conversation, only the others are computed. The answers are
+// the same, bit by bit. Where another call finds no room in the cache, it takes that of sessions that are not at work;
+// what they lost is computed when it is needed. Not thread-safe, but several sessions may share a model.
+class TESSERA_API LanguageSession {
+ public:
+  explicit LanguageSession(const LanguageModel& model);
+  ~LanguageSession();
+  LanguageSession(LanguageSession&&) noexcept;
+  LanguageSession& operator=(LanguageSession&&) noexcept;
+
+  // As the functions of LanguageModel.
+  GeneratedAnswer generate_tokens(std::span<const std::int64_t> prompt, const GenerateOptions& options = {},
+                                  GenerationStats* stats = nullptr);
+  GeneratedAnswer chat(std::span<const ChatMessage> messages, const GenerateOptions& options = {},
+                       GenerationStats* stats = nullptr);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tessera

@@ -14,17 +14,27 @@ std::int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
-// A sequence of the step that is closed with its owner.
+// The sequence of an answer: a new one that is closed with its owner, or a kept one that becomes idle with it.
 class OpenSequence {
  public:
   explicit OpenSequence(ModelStep& step) : step_(&step), number_(step.open()) {}
-  ~OpenSequence() { step_->close(number_); }
+  // After KeptSequence::begin.
+  explicit OpenSequence(KeptSequence& kept) : kept_(&kept), number_(kept.number()) {}
+  ~OpenSequence() {
+    if (kept_ != nullptr) kept_->end();
+    else step_->close(number_);
+  }
   OpenSequence(const OpenSequence&) = delete;
   OpenSequence& operator=(const OpenSequence&) = delete;
   std::int64_t number() const { return number_; }
+  // Says that a step has appended the token.
+  void append(std::int64_t token) {
+    if (kept_ != nullptr) kept_->append(token);
+  }
 
  private:
-  ModelStep* step_;
+  ModelStep* step_ = nullptr;
+  KeptSequence* kept_ = nullptr;
   std::int64_t number_;
 };
 
@@ -33,7 +43,7 @@ struct Request {
   std::span<const std::int64_t> prompt;
   Answer answer;
   std::unique_ptr<OpenSequence> sequence;  // none before its first row and after its end
-  std::size_t computed = 0;                // tokens of the prompt
+  std::size_t computed = 0;                // tokens of the prompt, those of a kept sequence included
 
   bool is_waiting() const { return !answer.is_over() && computed < prompt.size(); }
   bool is_decoding() const { return !answer.is_over() && computed == prompt.size(); }
@@ -46,6 +56,8 @@ class Loop {
 
   void add(Request request) {
     prompt_tokens_ += static_cast<std::int64_t>(request.prompt.size());
+    cached_tokens_ += static_cast<std::int64_t>(request.computed);
+    computed_tokens_ = cached_tokens_;
     requests_.push_back(std::move(request));
   }
 
@@ -65,7 +77,7 @@ class Loop {
   const GenerateOptions& options_;
   std::int64_t most_rows_;
   std::vector<Request> requests_;
-  std::int64_t prompt_tokens_ = 0, computed_tokens_ = 0, generated_tokens_ = 0;
+  std::int64_t prompt_tokens_ = 0, cached_tokens_ = 0, computed_tokens_ = 0, generated_tokens_ = 0;
   // Rows of the step under way, those whose logits are wanted, and the answers that want them.
   std::vector<StepRow> rows_;
   std::vector<std::int64_t> wanted_;
@@ -131,6 +143,8 @@ void Loop::run(GenerationStats* stats) {
       if (error.kind() != ErrorKind::cancelled || !is_cancelled()) throw;
       break;
     }
+    if (requests_.size() == 1)
+      for (const StepRow& row : rows_) requests_[0].sequence->append(row.token);
     if (computed_tokens_ > before) {
       if (options_.on_prompt) options_.on_prompt(computed_tokens_, prompt_tokens_);
       first_token = now_ns();
@@ -145,7 +159,8 @@ void Loop::run(GenerationStats* stats) {
     }
   }
   end_all();
-  if (stats != nullptr) *stats = {prompt_tokens_, generated_tokens_, first_token - begin, now_ns() - first_token};
+  if (stats != nullptr)
+    *stats = {prompt_tokens_, generated_tokens_, first_token - begin, now_ns() - first_token, cached_tokens_};
 }
 
 std::vector<GeneratedAnswer> Loop::results() {
@@ -159,13 +174,19 @@ std::vector<GeneratedAnswer> Loop::results() {
 std::vector<GeneratedAnswer> generate_answers(ModelStep& step, const Tokenizer& tokenizer,
                                               std::span<const std::int64_t> end_tokens,
                                               std::span<const std::vector<std::int64_t>> prompts, std::int64_t chunk,
-                                              const GenerateOptions& options, GenerationStats* stats) {
+                                              const GenerateOptions& options, GenerationStats* stats,
+                                              KeptSequence* kept) {
+  require(kept == nullptr || prompts.size() == 1, ErrorKind::invalid_argument,
+          "a kept sequence goes on with one prompt, not {}", prompts.size());
   require(chunk > 0, ErrorKind::invalid_argument, "the chunk is {}, expected 1 or more", chunk);
   Loop loop(step, options, chunk);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     GenerateOptions own = options;
     own.sampling.choice += i;
-    loop.add({prompts[i], Answer(prompts[i], own, tokenizer, end_tokens, step.vocabulary(), step.context()), nullptr});
+    Answer answer(prompts[i], own, tokenizer, end_tokens, step.vocabulary(), step.context());
+    const std::size_t computed = kept == nullptr ? 0 : kept->begin(prompts[i]);
+    loop.add(
+        {prompts[i], std::move(answer), kept == nullptr ? nullptr : std::make_unique<OpenSequence>(*kept), computed});
   }
   loop.run(stats);
   return loop.results();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
@@ -9,6 +10,7 @@
 #include "generate/language_text.h"
 #include "io/model_format.h"
 #include "tessera/generate.h"
+#include "text/template/encode_chat.h"
 
 namespace tessera {
 
@@ -81,6 +83,7 @@ LanguageModel LanguageModel::load(const std::filesystem::path& path, const Langu
   step.memory_limit_bytes = options.memory_limit_bytes;
   try {
     Parts parts = parts_of(path);
+    if (!options.chat_template.empty()) parts.text.chat_template = options.chat_template;
     return LanguageModel(std::make_shared<Impl>(std::move(parts.text), parts.source, step));
   } catch (Error& error) {
     if (error.context().empty()) error.add_context("file " + path.string());
@@ -103,6 +106,29 @@ GeneratedAnswer LanguageModel::generate(std::string_view prompt, const GenerateO
 
 std::vector<std::int64_t> LanguageModel::encode(std::string_view prompt) const {
   return impl_->text.tokenizer.encode_ids(prompt);
+}
+
+GeneratedAnswer LanguageModel::chat(std::span<const ChatMessage> messages, const GenerateOptions& options,
+                                    GenerationStats* stats) const {
+  const std::vector<std::int64_t> tokens = encode_chat(messages);
+  return generate_tokens({&tokens, 1}, options, stats)[0];
+}
+
+// The variables are those that transformers gives to templates.
+std::vector<std::int64_t> LanguageModel::encode_chat(std::span<const ChatMessage> messages) const {
+  const LanguageText& text = impl_->text;
+  require(!text.chat_template.empty(), ErrorKind::unsupported,
+          "the model has no chat template, which says how it reads conversations; expected one in its files, or given "
+          "when it is loaded");
+  nlohmann::ordered_json variables = {{"messages", nlohmann::ordered_json::array()},
+                                      {"tools", nullptr},
+                                      {"documents", nullptr},
+                                      {"add_generation_prompt", true}};
+  for (const ChatMessage& message : messages)
+    variables["messages"].push_back({{"role", message.role}, {"content", message.content}});
+  if (!text.bos_text.empty()) variables["bos_token"] = text.bos_text;
+  if (!text.eos_text.empty()) variables["eos_token"] = text.eos_text;
+  return text::encode_chat(text.tokenizer, text::ChatTemplate(text.chat_template), variables);
 }
 
 std::vector<float> LanguageModel::logits(std::span<const std::int64_t> prompt) const {
@@ -143,6 +169,41 @@ std::int64_t LanguageModel::vocabulary_size() const {
 }
 std::int64_t LanguageModel::context() const {
   return impl_->step->context();
+}
+
+struct LanguageSession::Impl {
+  explicit Impl(LanguageModel given) : model(std::move(given)) {
+    const std::lock_guard lock(model.impl_->turn);
+    kept = std::make_unique<generate::KeptSequence>(*model.impl_->step);
+  }
+  ~Impl() {
+    const std::lock_guard lock(model.impl_->turn);
+    kept.reset();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  LanguageModel model;
+  std::unique_ptr<generate::KeptSequence> kept;
+};
+
+LanguageSession::LanguageSession(const LanguageModel& model) : impl_(std::make_unique<Impl>(model)) {}
+LanguageSession::~LanguageSession() = default;
+LanguageSession::LanguageSession(LanguageSession&&) noexcept = default;
+LanguageSession& LanguageSession::operator=(LanguageSession&&) noexcept = default;
+
+GeneratedAnswer LanguageSession::generate_tokens(std::span<const std::int64_t> prompt, const GenerateOptions& options,
+                                                 GenerationStats* stats) {
+  const LanguageModel::Impl& model = *impl_->model.impl_;
+  const std::vector<std::int64_t> prompts[] = {{prompt.begin(), prompt.end()}};
+  const std::lock_guard lock(impl_->model.impl_->turn);
+  return generate::generate_answers(*model.step, model.text.tokenizer, model.text.end_tokens, prompts,
+                                    LanguageStep::kMostRows, options, stats, impl_->kept.get())[0];
+}
+
+GeneratedAnswer LanguageSession::chat(std::span<const ChatMessage> messages, const GenerateOptions& options,
+                                      GenerationStats* stats) {
+  return generate_tokens(impl_->model.encode_chat(messages), options, stats);
 }
 
 }  // namespace tessera

@@ -36,6 +36,9 @@ class LanguageStep final : public ModelStep {
   std::int64_t most_rows() const override { return kMostRows; }
   std::int64_t open() override { return pool_.open(); }
   void close(std::int64_t sequence) override { pool_.close(sequence); }
+  std::int64_t length(std::int64_t sequence) const override { return pool_.length(sequence); }
+  void truncate(std::int64_t sequence, std::int64_t length) override { pool_.truncate(sequence, length); }
+  void set_idle(std::int64_t sequence, bool idle) override { pool_.set_idle(sequence, idle); }
   std::span<const float> run(std::span<const StepRow> rows, std::span<const std::int64_t> wanted,
                              const RunOptions& options) override;
   MemoryUse memory() const { return session_->memory(); }

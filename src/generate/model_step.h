@@ -28,6 +28,13 @@ class ModelStep {
   virtual std::int64_t open() = 0;
   // Gives the memory of a sequence back.
   virtual void close(std::int64_t sequence) = 0;
+  // The tokens of a sequence.
+  virtual std::int64_t length(std::int64_t sequence) const = 0;
+  // Takes the last tokens of a sequence back until `length` are left, which is at most its length.
+  virtual void truncate(std::int64_t sequence, std::int64_t length) = 0;
+  // While a sequence is idle, others that find no memory take its last tokens. It goes on with those that are left, and
+  // must not be idle then.
+  virtual void set_idle(std::int64_t sequence, bool idle) = 0;
 
   // Appends each row's token to its sequence; rows of one sequence follow each other in its order. Returns, row by row
   // of `wanted` (places in `rows`), the logits of the token that follows; they are valid until the next run. A step

@@ -39,12 +39,27 @@ std::int64_t PagePool::append(std::int64_t sequence) {
   if (held.length == static_cast<std::int64_t>(held.pages.size()) * page_rows_) {
     require(static_cast<std::int64_t>(held.pages.size()) < most_columns_, ErrorKind::invalid_argument,
             "a sequence has {} tokens, which is all that it may have", held.length);
+    if (free_.empty()) take_lent_page();
     require(!free_.empty(), ErrorKind::over_budget,
             "all pages of the cache of keys and values are taken: end other answers, or ask for a larger cache");
     held.pages.push_back(free_.back());
     free_.pop_back();
   }
   return held.length++;
+}
+
+void PagePool::set_idle(std::int64_t sequence, bool idle) {
+  find(sequence);
+  sequences_.at(sequence).idle_since = idle ? ++idle_calls_ : 0;
+}
+
+void PagePool::take_lent_page() {
+  std::int64_t longest = -1, since = 0;
+  for (const auto& [number, each] : sequences_) {
+    const bool lends = each.idle_since > 0 && !each.pages.empty();
+    if (lends && (longest < 0 || each.idle_since < since)) longest = number, since = each.idle_since;
+  }
+  if (longest >= 0) truncate(longest, (static_cast<std::int64_t>(pages(longest).size()) - 1) * page_rows_);
 }
 
 void PagePool::truncate(std::int64_t sequence, std::int64_t length) {

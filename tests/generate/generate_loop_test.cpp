@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "support/error_of.h"
@@ -42,6 +43,17 @@ class ToyStep final : public ModelStep {
     return next_++;
   }
   void close(std::int64_t sequence) override { EXPECT_EQ(sequences_.erase(sequence), 1u); }
+  std::int64_t length(std::int64_t sequence) const override {
+    return static_cast<std::int64_t>(sequences_.at(sequence).size());
+  }
+  void truncate(std::int64_t sequence, std::int64_t length) override {
+    EXPECT_LE(length, this->length(sequence));
+    sequences_.at(sequence).resize(static_cast<std::size_t>(length));
+  }
+  void set_idle(std::int64_t sequence, bool idle) override {
+    if (idle) idle_.insert(sequence);
+    else idle_.erase(sequence);
+  }
   std::span<const float> run(std::span<const StepRow> rows, std::span<const std::int64_t> wanted,
                              const RunOptions&) override {
     EXPECT_LE(rows.size(), 8u);
@@ -49,6 +61,7 @@ class ToyStep final : public ModelStep {
     steps_.push_back(rows.size());
     std::vector<std::int64_t> next;
     for (const StepRow& row : rows) {
+      EXPECT_FALSE(idle_.contains(row.sequence));
       std::vector<std::int64_t>& tokens = sequences_.at(row.sequence);
       tokens.push_back(row.token);
       next.push_back((tokens.back() + (tokens.size() > 1 ? tokens[tokens.size() - 2] : 0) + 1) % kVocabulary);
@@ -62,6 +75,7 @@ class ToyStep final : public ModelStep {
   std::int64_t context_ = 40, next_ = 0;
   std::size_t fails_at_ = 1000;
   std::map<std::int64_t, std::vector<std::int64_t>> sequences_;
+  std::set<std::int64_t> idle_;
   std::vector<std::size_t> steps_;  // the rows of each
   std::vector<float> logits_;
 };
@@ -221,6 +235,67 @@ TEST(GenerateLoop, ListsTheMostProbableTokens) {
   ASSERT_EQ(answer.tokens[0].top.size(), 2u);
   EXPECT_EQ(answer.tokens[0].top[0].token, 4);
   EXPECT_EQ(answer.tokens[0].top[1].token, 0);
+}
+
+// The answer to a prompt that goes on in a kept sequence.
+GeneratedAnswer answer_kept(ToyStep& step, KeptSequence& kept, const std::vector<std::int64_t>& prompt,
+                            const GenerateOptions& options, GenerationStats* stats = nullptr) {
+  const Tokenizer tokenizer = letters();
+  const std::int64_t end[] = {kEnd};
+  return generate_answers(step, tokenizer, end, {&prompt, 1}, 512, options, stats, &kept)[0];
+}
+
+TEST(GenerateLoop, AKeptSequenceGoesOnWhereThePromptDiffers) {
+  GenerateOptions options = greedy();
+  options.max_tokens = 3;
+  ToyStep step;
+  KeptSequence kept(step);
+  GenerationStats stats;
+  const GeneratedAnswer first = answer_kept(step, kept, {1, 2, 3, 4}, options, &stats);
+  EXPECT_EQ(stats.cached_tokens, 0);
+  EXPECT_THAT(step.steps_, ElementsAre(4, 1, 1));
+  EXPECT_THAT(step.idle_, ElementsAre(kept.number()));
+  // The next turn begins with the prompt and the answer, of which the last token was never a row of a step.
+  std::vector<std::int64_t> turn{1, 2, 3, 4};
+  for (const GeneratedToken& token : first.tokens) turn.push_back(token.token);
+  turn.push_back(9);
+  step.steps_.clear();
+  const GeneratedAnswer second = answer_kept(step, kept, turn, options, &stats);
+  EXPECT_EQ(stats.cached_tokens, 6);
+  EXPECT_EQ(stats.prompt_tokens, 8);
+  EXPECT_THAT(step.steps_, ElementsAre(2, 1, 1));
+  ToyStep other;
+  EXPECT_EQ(tokens_of(second), tokens_of(generate(other, {turn}, options)[0]));
+  // Another conversation, which differs from its second token on.
+  answer_kept(step, kept, {1, 7}, options, &stats);
+  EXPECT_EQ(stats.cached_tokens, 1);
+  // The same prompt: its last token is computed for its logits.
+  answer_kept(step, kept, {1, 7}, options, &stats);
+  EXPECT_EQ(stats.cached_tokens, 1);
+}
+
+TEST(GenerateLoop, AKeptSequenceOutlivesFailuresAndLostTokens) {
+  GenerateOptions options = greedy();
+  options.max_tokens = 3;
+  ToyStep step, other;
+  KeptSequence kept(step);
+  step.fails_at_ = 2;
+  EXPECT_THAT(error_of([&] { answer_kept(step, kept, {1, 2, 3, 4}, options); }), HasSubstr("the step fails"));
+  EXPECT_THAT(step.idle_, ElementsAre(kept.number()));
+  step.fails_at_ = 1000;
+  GenerationStats stats;
+  const std::vector<std::int64_t> prompt{1, 2, 3, 4, 5};
+  const std::vector<std::int64_t> expected = tokens_of(generate(other, {prompt}, options)[0]);
+  EXPECT_EQ(tokens_of(answer_kept(step, kept, prompt, options, &stats)), expected);
+  EXPECT_EQ(stats.cached_tokens, 4);
+  step.truncate(kept.number(), 2);  // as if another sequence had needed the memory
+  EXPECT_EQ(tokens_of(answer_kept(step, kept, prompt, options, &stats)), expected);
+  EXPECT_EQ(stats.cached_tokens, 2);
+  EXPECT_THAT(error_of([&] {
+                const std::vector<std::int64_t> prompts[] = {{1}, {2}};
+                generate_answers(step, letters(), {}, prompts, 512, options, nullptr, &kept);
+              }),
+              HasSubstr("goes on with one prompt, not 2"));
 }
 
 }  // namespace

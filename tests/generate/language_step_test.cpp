@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "generate/kept_sequence.h"
 #include "support/expect_error.h"
 #include "support/tiny_language_model.h"
 
@@ -228,6 +229,36 @@ TEST_F(LanguageStepTest, MemoryIsFlat) {
   }
   EXPECT_EQ(step.memory().variables_bytes, variables);
   EXPECT_LE(step.memory().packed_weights_bytes, packed * 5 / 4);
+}
+
+// Turns of a conversation in a kept sequence, while another one takes most of the cache between them.
+TEST(LanguageStep, AKeptSequenceHasTheBitsOfANewOne) {
+  const TinyLanguageModel model = tiny_language_model("qwen3", sizes_of(base::BlockFormat::q8_0));
+  LanguageStepOptions options;
+  options.cache_tokens = 128;
+  LanguageStep step(model, model, options);
+  KeptSequence kept(step);
+  const std::vector<std::int64_t> first = some_tokens(70, step.vocabulary());
+  std::vector<std::int64_t> second(first.begin(), first.begin() + 60);
+  for (const std::int64_t token : some_tokens(30, step.vocabulary(), 5)) second.push_back(token);
+  const auto go_on = [&](std::span<const std::int64_t> prompt, std::size_t expected) {
+    const std::size_t begin = kept.begin(prompt);
+    EXPECT_EQ(begin, expected);
+    const Logits logits = run_chunked(step, kept.number(), prompt.subspan(begin), 16);
+    for (const std::int64_t token : prompt.subspan(begin)) kept.append(token);
+    kept.end();
+    // The same prompt in a sequence of its own.
+    LanguageStep other(model, model, options);
+    const Logits alone = run_chunked(other, other.open(), prompt, 64);
+    const auto skipped = static_cast<std::ptrdiff_t>(begin) * step.vocabulary();
+    EXPECT_EQ(logits, Logits(alone.begin() + skipped, alone.end()));
+  };
+  go_on(first, 0);
+  go_on(second, 60);
+  const std::int64_t large = step.open();
+  run_chunked(step, large, some_tokens(64, step.vocabulary()), 64);  // takes the page of tokens 64 and on
+  step.close(large);
+  go_on(second, 64);
 }
 
 }  // namespace

@@ -46,5 +46,23 @@ TEST(PagePool, KnowsOpenSequencesOnly) {
   test::expect_error_containing(ErrorKind::invalid_argument, "sequence 0 is not open", [&] { pool.close(a); });
 }
 
+TEST(PagePool, IdleSequencesLendTheirPages) {
+  PagePool pool(4, 2, 4);
+  const std::int64_t a = pool.open(), b = pool.open(), c = pool.open();
+  for (int i = 0; i < 4; ++i) pool.append(a);
+  for (int i = 0; i < 3; ++i) pool.append(b);
+  test::expect_error_containing(ErrorKind::over_budget, "all pages of the cache", [&] { pool.append(c); });
+  pool.set_idle(b, true);
+  pool.set_idle(a, true);
+  EXPECT_EQ(pool.append(c), 0);  // b has been idle longer
+  EXPECT_EQ(pool.length(b), 2);
+  EXPECT_EQ(pool.length(a), 4);
+  pool.set_idle(b, false);  // a alone lends now
+  for (int i = 1; i < 6; ++i) EXPECT_EQ(pool.append(c), i);
+  EXPECT_EQ(pool.length(a), 0);
+  EXPECT_EQ(pool.length(b), 2);
+  test::expect_error_containing(ErrorKind::over_budget, "all pages of the cache", [&] { pool.append(c); });
+}
+
 }  // namespace
 }  // namespace tessera::generate::page_pool_test
