@@ -3,6 +3,7 @@
 #include <array>
 
 #include "backends/cpu/cpu_device.h"
+#include "backends/cuda/cuda_device.h"
 #include "backends/null/null_device.h"
 #include "backends/reference/reference_device.h"
 #include "backends/simulated/simulated_device.h"
@@ -15,12 +16,21 @@ std::vector<const Device*> only() {
   return {&device()};
 }
 
+std::vector<const Device*> gpus() {
+  return cuda::cuda_devices(cpu_device());
+}
+
+const Device& find_gpu(std::string_view name) {
+  return cuda::find_cuda_device(name, cpu_device());
+}
+
 const Device& find_simulated(std::string_view name) {
   return simulated::find_simulated_device(name, {cpu_device(), reference_device()});
 }
 
-constexpr std::array<KindOfDevices, 4> kKinds{
+constexpr std::array<KindOfDevices, 5> kKinds{
     {{.name = "cpu", .form = "cpu", .enumerate = only<cpu_device>},
+     {.name = cuda::kDeviceKind, .form = "cuda:N", .enumerate = gpus, .find = find_gpu},
      {.name = "reference", .form = "reference", .enumerate = only<reference_device>},
      {.name = "null", .form = "null", .enumerate = only<null_device>},
      {.name = simulated::kDeviceKind,

@@ -17,7 +17,17 @@ int suitability(const KernelImage& image, int capability) {
   return 0;
 }
 
+std::span<const KernelImage> used;  // empty: the built ones
+
 }  // namespace
+
+std::span<const KernelImage> kernel_images() {
+  return used.empty() ? built_kernel_images() : used;
+}
+
+void use_kernel_images(std::span<const KernelImage> images) {
+  used = images;
+}
 
 const KernelImage* choose_image(std::span<const KernelImage> images, std::string_view kernel, int capability) {
   const KernelImage* best = nullptr;

@@ -22,8 +22,13 @@ struct KernelImage {
   std::span<const std::byte> bytes;  // what the driver loads as a module; PTX ends with a zero byte behind it
 };
 
-// All images, one row per kernel and image. Empty where the build had no nvcc.
+// All images, one row per kernel and image. Empty where the build had no nvcc, unless use_kernel_images() was called.
 std::span<const KernelImage> kernel_images();
+// Those that the build made (the table that CMakeLists.txt writes).
+std::span<const KernelImage> built_kernel_images();
+// Takes these images in place of the built ones, for drivers that find kernels by their names alone, such as the
+// simulated one of the tests. To be called before a device is used; the images must live until the process ends.
+void use_kernel_images(std::span<const KernelImage> images);
 
 // The image of `kernel` that suits a device best: a cubin for exactly its version, then the cubin of the highest
 // version that it runs, then PTX of the highest version. Null where none suits.

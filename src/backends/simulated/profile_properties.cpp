@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/simulated/block_list.h"
+#include "backends/block_list.h"
 #include "base/error.h"
 
 namespace tessera::backends::simulated {

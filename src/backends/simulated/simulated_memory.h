@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "backends/simulated/block_list.h"
+#include "backends/block_list.h"
 #include "backends/simulated/simulated_stream.h"
 
 namespace tessera::backends::simulated {

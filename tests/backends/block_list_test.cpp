@@ -1,11 +1,11 @@
-#include "backends/simulated/block_list.h"
+#include "backends/block_list.h"
 
 #include <gtest/gtest.h>
 
 namespace tessera::test::block_list_test {
 namespace {
 
-using backends::simulated::BlockList;
+using backends::BlockList;
 
 TEST(BlockList, TakesTheLowestPlaceThatFits) {
   BlockList blocks(1024);
@@ -32,6 +32,16 @@ TEST(BlockList, FreeNeighboursBecomeOne) {
   blocks.give_back(768);
   EXPECT_EQ(blocks.largest_free(), 1024);
   EXPECT_EQ(blocks.in_use(), 0);
+}
+
+TEST(BlockList, GrowsBehindItsEnd) {
+  BlockList blocks;
+  EXPECT_EQ(blocks.take(1), std::nullopt);
+  blocks.extend(512);
+  EXPECT_EQ(blocks.take(256), 0);
+  blocks.extend(256);  // one block with what was free before
+  EXPECT_EQ(blocks.bytes(), 768);
+  EXPECT_EQ(blocks.take(512), 256);
 }
 
 TEST(BlockList, RefusesWhatIsLargerThanEverything) {

@@ -1,15 +1,21 @@
-#include "backends/simulated/block_list.h"
+#include "backends/block_list.h"
 
 #include <algorithm>
 #include <iterator>
 
 #include "base/assert.h"
 
-namespace tessera::backends::simulated {
+namespace tessera::backends {
 
 BlockList::BlockList(std::int64_t bytes) {
-  const std::int64_t whole = bytes / kBlockAlignment * kBlockAlignment;
-  if (whole > 0) free_.emplace(0, whole);
+  extend(bytes / kBlockAlignment * kBlockAlignment);
+}
+
+void BlockList::extend(std::int64_t bytes) {
+  TESSERA_ASSERT(bytes % kBlockAlignment == 0, "a range of addresses is extended by a part of a block");
+  if (bytes <= 0) return;
+  add_free(bytes_, bytes);
+  bytes_ += bytes;
 }
 
 std::optional<std::int64_t> BlockList::take(std::int64_t bytes) {
@@ -28,10 +34,15 @@ std::optional<std::int64_t> BlockList::take(std::int64_t bytes) {
 
 std::int64_t BlockList::give_back(std::int64_t offset) {
   const auto taken = taken_.find(offset);
-  TESSERA_ASSERT(taken != taken_.end(), "memory of a simulated device is freed that nobody allocated");
+  TESSERA_ASSERT(taken != taken_.end(), "memory of a device is freed that nobody allocated");
   const std::int64_t size = taken->second;
   taken_.erase(taken);
   in_use_ -= size;
+  add_free(offset, size);
+  return size;
+}
+
+void BlockList::add_free(std::int64_t offset, std::int64_t size) {
   auto part = free_.emplace(offset, size).first;
   if (const auto next = std::next(part); next != free_.end() && part->first + part->second == next->first) {
     part->second += next->second;
@@ -44,7 +55,6 @@ std::int64_t BlockList::give_back(std::int64_t offset) {
       free_.erase(part);
     }
   }
-  return size;
 }
 
 std::int64_t BlockList::largest_free() const {
@@ -53,4 +63,4 @@ std::int64_t BlockList::largest_free() const {
   return largest;
 }
 
-}  // namespace tessera::backends::simulated
+}  // namespace tessera::backends

@@ -1,0 +1,22 @@
+#include "backends/cuda/kernel_table.h"
+
+#include <vector>
+
+#include "backends/cuda/element_wise/element_wise.h"
+#include "backends/cuda/products/product.h"
+#include "backends/cuda/rows/rows.h"
+
+namespace tessera::backends::cuda {
+
+std::span<const KernelEntry> kernel_table() {
+  static const std::vector<KernelEntry> table = [] {
+    std::vector<KernelEntry> entries;
+    for (const std::span<const KernelEntry> family :
+         {product_kernel_table(), rows_kernel_table(), element_wise_kernel_table()})
+      entries.insert(entries.end(), family.begin(), family.end());
+    return entries;
+  }();
+  return table;
+}
+
+}  // namespace tessera::backends::cuda

@@ -1,0 +1,25 @@
+// Kernel names by element type, grids and streams, for the launches of several families.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "backends/backend.h"
+#include "backends/cuda/cuda_stream.h"
+
+namespace tessera::backends::cuda {
+
+// The suffix of kernels for the type, "f32"; "" for types that no kernel computes in.
+std::string_view suffix_of(DType type);
+
+// Blocks of `unit` that cover `count`.
+unsigned blocks_of(std::int64_t count, std::int64_t unit);
+
+// Why the kernel cannot run on the device: the program holds no device code of it; "" if it can.
+std::string reason_without_image(std::string_view kernel, const DeviceProperties& device);
+
+// The stream of the run, as one of a GPU's.
+CudaStream& stream_of(const KernelContext& context);
+
+}  // namespace tessera::backends::cuda
