@@ -26,6 +26,17 @@ def smaller(path: str, samples: dict[str, numpy.ndarray[tuple[int, ...], numpy.d
     return f"{made.text} {port} {stopped} {made.data['scheme']}"
 
 
+def told(path: str) -> str:
+    model = tessera.LanguageModel.load(path, threads=2, cache="int8")
+    several: list[tessera.Answer] = model.generate(["a", "b"], max_tokens=3, stop="x")
+    one: tessera.Answer = model.generate("a", temperature=0.5)
+    pieces = [piece.upper() for piece in model.stream([1, 2], seed=3)]
+    model.generate("a", top_q=1)  # type: ignore[call-overload]
+    tessera.LanguageModel.load(path, thread=2)  # type: ignore[call-arg]
+    reason: str = model.chat([{"role": "user", "content": "a"}], logprobs=2).finish_reason
+    return several[0].text + one.text + pieces[0] + reason
+
+
 def replaced(path: str) -> list[str]:
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1

@@ -19,6 +19,7 @@ void bind_session(nanobind::module_& module);
 void bind_io_binding(nanobind::module_& module);
 void bind_reports(nanobind::module_& module);
 void bind_training(nanobind::module_& module);
+void bind_language(nanobind::module_& module);
 void bind_sharing(nanobind::module_& module);
 void bind_compression(nanobind::module_& module);
 void bind_server(nanobind::module_& module);  // in builds with the server

@@ -16,6 +16,7 @@ NB_MODULE(_core, module) {
   bind_io_binding(module);
   bind_reports(module);
   bind_training(module);
+  bind_language(module);
   bind_sharing(module);
   bind_compression(module);
 #ifdef TESSERA_WITH_SERVER

@@ -22,6 +22,7 @@ from tessera._errors import (
     OverBudget,
     Unsupported,
 )
+from tessera._language import Answer, LanguageModel, TextStream
 from tessera._quantize import Quantisation, quantize
 from tessera._reports import Differences, Explanation, Optimisation
 from tessera._server import Server
@@ -32,6 +33,7 @@ from tessera._training import Trainer
 from tessera._version import __version__, build_info
 
 __all__ = [
+    "Answer",
     "Arbiter",
     "Cancellation",
     "Cancelled",
@@ -43,6 +45,7 @@ __all__ = [
     "InvalidArgument",
     "InvalidModel",
     "Job",
+    "LanguageModel",
     "Model",
     "NotFound",
     "Optimisation",
@@ -52,6 +55,7 @@ __all__ = [
     "Server",
     "Session",
     "Tensor",
+    "TextStream",
     "Trainer",
     "Unsupported",
     "ValueInfo",

@@ -252,6 +252,78 @@ class Job:
     def release(self, nbytes: int) -> None: ...
     def report(self) -> dict[str, Any]: ...
 
+class LanguageModelOptions:
+    threads: int
+    exact: bool
+    cache: str
+    context: int
+    cache_tokens: int
+    memory_limit_bytes: int
+    chat_template: str
+    def __init__(self) -> None: ...
+
+class GenerateOptions:
+    max_tokens: int
+    min_tokens: int
+    ignore_eos: bool
+    stop: list[str]
+    logprobs: int
+    logit_bias: dict[int, float]
+    repetition_penalty: float
+    repetition_window: int
+    presence_penalty: float
+    frequency_penalty: float
+    temperature: float
+    top_k: int
+    typical_p: float
+    top_p: float
+    min_p: float
+    mirostat: bool
+    mirostat_tau: float
+    mirostat_eta: float
+    seed: int
+    def __init__(self) -> None: ...
+
+class LanguageModel:
+    @staticmethod
+    def load(path: Any, options: LanguageModelOptions) -> LanguageModel: ...
+    def generate(
+        self, prompts: Sequence[Sequence[int]], options: GenerateOptions, cancellation: Cancellation | None
+    ) -> list[dict[str, Any]]: ...
+    def chat(
+        self, prompt: Sequence[int], options: GenerateOptions, cancellation: Cancellation | None
+    ) -> dict[str, Any]: ...
+    def encode(self, text: str, special: bool) -> list[int]: ...
+    def encode_chat(self, messages: Sequence[tuple[str, str]]) -> list[int]: ...
+    def decode(self, tokens: Sequence[int], special: bool) -> str: ...
+    def token(self, number: int) -> str: ...
+    def logits(self, prompt: Sequence[int]) -> Any: ...
+    @property
+    def architecture(self) -> str: ...
+    @property
+    def chat_template(self) -> str: ...
+    @property
+    def vocabulary_size(self) -> int: ...
+    @property
+    def context(self) -> int: ...
+
+class TextStream:
+    """Text that a thread of its own generates."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        prompt: Sequence[int],
+        options: GenerateOptions,
+        cancellation: Cancellation | None,
+        chat: bool,
+    ) -> None: ...
+    def next(self) -> str | None:
+        """Waits for the next piece; None at the end."""
+    def close(self) -> None: ...
+    def answer(self) -> dict[str, Any] | None:
+        """After the end or close(); None where the generation failed."""
+
 class Arbiter:
     def __init__(self, policy: str, memory_bytes: int, device: str) -> None: ...
     @property
