@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "common.h"
+#include "generate/language_text.h"
 #include "io/file.h"
 #include "report/values/json_text.h"
 #include "tessera/tokenizer.h"
@@ -23,7 +24,7 @@ struct TokenizeOptions {
   std::vector<std::string> texts;
   std::vector<std::int64_t> decode;
   std::int64_t max_length = 0;
-  bool plain = false, json = false, pad = false;
+  bool plain = false, json = false, pad = false, literal = false;
 };
 
 std::vector<std::string> texts_of(const TokenizeOptions& options) {
@@ -37,7 +38,7 @@ std::vector<std::string> texts_of(const TokenizeOptions& options) {
 
 std::vector<TokenEncoding> encode(const TokenizeOptions& options, const Tokenizer& tokenizer) {
   const std::vector<std::string> texts = texts_of(options);
-  const TokenizerOptions how{!options.plain, options.max_length};
+  const TokenizerOptions how{!options.plain, options.max_length, !options.literal};
   if (options.pad) return tokenizer.encode_batch(texts, how);
   std::vector<TokenEncoding> result;
   for (const std::string& text : texts)
@@ -57,7 +58,7 @@ nlohmann::json as_json(const TokenEncoding& encoding) {
 void run_tokenize(const TokenizeOptions& options) {
   require(options.decode.empty() != (options.texts.empty() && options.file.empty()), ErrorKind::invalid_argument,
           "tokenize wants either texts (as arguments or by --file) or --decode with the numbers of tokens");
-  const Tokenizer tokenizer = Tokenizer::load(options.tokenizer);
+  const Tokenizer tokenizer = generate::tokenizer_at(options.tokenizer);
   if (!options.decode.empty()) {
     for (const std::int64_t id : options.decode)
       require(!tokenizer.token_of(id).empty(), ErrorKind::invalid_argument,
@@ -86,7 +87,8 @@ void add_tokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
   CLI::App* verb =
       app.add_subcommand("tokenize", "Show the tokens that a language model reads of a text, or the text of tokens");
-  verb->add_option("TOKENIZER", options->tokenizer, "The tokenizer: a tokenizer.json of Hugging Face's tokenizers")
+  verb->add_option("TOKENIZER", options->tokenizer,
+                   "The tokenizer: a tokenizer.json of Hugging Face's tokenizers, a .gguf file, or a folder with one")
       ->required();
   verb->add_option("TEXT", options->texts, "Texts");
   verb->add_option("--file", options->file, "A file with one text a line");
@@ -95,6 +97,8 @@ void add_tokenize(CLI::App& app) {
       ->capture_default_str();
   verb->add_flag("--pad", options->pad, "Pad all texts to the longest");
   verb->add_flag("--no-special", options->plain, "Without special tokens such as [CLS]; with --decode: show them");
+  verb->add_flag("--literal", options->literal,
+                 "Take special tokens that texts spell out, such as <|im_end|>, for text");
   verb->add_option("--decode", options->decode, "Numbers of tokens to make a text of, with commas between")
       ->delimiter(',');
   verb->add_flag("--json", options->json, "Print ids, tokens, type ids and masks as JSON");
@@ -102,6 +106,7 @@ void add_tokenize(CLI::App& app) {
       "WordPiece, byte-pair encoding, Unigram and WordLevel are known, with the usual normalizers, pre-tokenizers,\n"
       "post-processors and decoders; what is not known is an error by name.\n\nExamples:\n"
       "  tessera tokenize tokenizer.json 'Hello, world!'\n"
+      "  tessera tokenize model.gguf --file questions.txt --json\n"
       "  tessera tokenize tokenizer.json --decode 101,7592,102");
   verb->callback([options] { run_tokenize(*options); });
 }

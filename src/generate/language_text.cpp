@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "io/file.h"
+#include "io/model_format.h"
 
 namespace tessera::generate {
 namespace {
@@ -143,6 +144,18 @@ LanguageText text_of_folder(const std::filesystem::path& folder) {
   if (eos >= 0) tokens.push_back(eos);
   text.end_tokens = sorted(std::move(tokens));
   return text;
+}
+
+Tokenizer tokenizer_at(const std::filesystem::path& path) {
+  const std::filesystem::path file = io::language_model_at(path);
+  if (io::is_folder(file)) return Tokenizer::load(file / "tokenizer.json");
+  if (!io::is_gguf_file(file)) return Tokenizer::load(file);
+  try {
+    return text_of_gguf(io::GgufFile::open(file)).tokenizer;
+  } catch (Error& error) {
+    if (error.context().empty()) error.add_context("file " + file.string());
+    throw;
+  }
 }
 
 }  // namespace tessera::generate

@@ -29,4 +29,8 @@ LanguageText text_of_gguf(const io::GgufFile& file);
 // another form than expected.
 LanguageText text_of_folder(const std::filesystem::path& folder);
 
+// The tokenizer of a GGUF file, of a folder with one or with a tokenizer.json, or of a tokenizer.json itself. Throws as
+// the functions above do.
+Tokenizer tokenizer_at(const std::filesystem::path& path);
+
 }  // namespace tessera::generate

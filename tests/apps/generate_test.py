@@ -33,6 +33,7 @@ class Refusals(unittest.TestCase):
             self.fails(NOT_FOUND, "m.gguf' does not exist", "generate", file, "-p", "x")
             file.write_bytes(b"GGUF\3\0\0\0")
             self.fails(INVALID, "the header ends early", "generate", file, "-p", "x")
+            self.fails(INVALID, "the header ends early", "tokenize", file, "x")
             # The only GGUF file of a folder is the folder's model, for every verb.
             for verb in (("generate", folder, "-p", "x"), ("info", folder), ("bench", folder)):
                 self.fails(INVALID, "the header ends early", *verb)
@@ -114,6 +115,17 @@ class Generate(Refusals):
         tests = [(each["test"], each["depth"], each["batch"]) for each in json.loads(done.stdout)["tests"]]
         self.assertEqual(tests, [("pp32", 0, 1), ("tg4", 0, 1), ("tg4", 0, 2), ("pp32", 32, 1), ("tg4", 32, 1),
                                  ("tg4", 32, 2)])
+
+    def test_tokenize(self):
+        done = run("tokenize", MODEL, PROMPT, "a<|im_end|>", "--json")
+        encodings = json.loads(done.stdout)["encodings"]
+        self.assertEqual(len(encodings[0]["ids"]), self.answer("-p", PROMPT, "-n", 0)["prompt_tokens"])
+        self.assertEqual(encodings[1]["tokens"], ["a", "<|im_end|>"])
+        ids = ",".join(map(str, encodings[0]["ids"]))
+        self.assertEqual(run("tokenize", FOLDER, "--decode", ids).stdout, PROMPT + "\n")
+        literal = json.loads(run("tokenize", MODEL, "a<|im_end|>", "--literal", "--json").stdout)["encodings"][0]
+        self.assertNotIn(encodings[1]["ids"][1], literal["ids"])
+        self.assertEqual("".join(literal["tokens"]), "a<|im_end|>")
 
     def test_info(self):
         done = run("info", MODEL, "--json")
