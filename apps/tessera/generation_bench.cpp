@@ -58,6 +58,7 @@ void run_generation_bench(GenerationBenchVerb& options, const std::string& model
                       {"depth", result.depth},
                       {"batch", result.batch},
                       {"tokens_per_second", generate::median(result.tokens_per_second)},
+                      {"tokens_per_cpu_second", generate::median(result.tokens_per_cpu_second)},
                       {"repetitions", result.tokens_per_second}});
     fmt::print("{}\n", report::json_text({{"model", model},
                                           {"architecture", info.architecture},

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
+#include <optional>
 
 #include "base/error.h"
 #include "base/numbers/philox.h"
@@ -22,9 +24,20 @@ bool is_cancelled(const GenerationBenchOptions& options) {
   return options.cancellation != nullptr && options.cancellation->flag().load();
 }
 
-// Tokens per second of one repetition, or a negative number when it was cancelled.
-double time_once(const LanguageModel& model, const GenerationBenchOptions& options, std::int64_t prompt,
-                 std::int64_t answer, std::int64_t depth, std::int64_t batch) {
+// Seconds for which the threads of this process have run so far.
+double cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+struct Rates {
+  double per_second, per_cpu_second;
+};
+
+// The rates of one repetition, or none when it was cancelled.
+std::optional<Rates> time_once(const LanguageModel& model, const GenerationBenchOptions& options, std::int64_t prompt,
+                               std::int64_t answer, std::int64_t depth, std::int64_t batch) {
   using Clock = std::chrono::steady_clock;
   const bool reads = prompt > 0;
   // An answer begins after one token at least.
@@ -39,18 +52,26 @@ double time_once(const LanguageModel& model, const GenerationBenchOptions& optio
   generate.cancellation = options.cancellation;
   const Clock::time_point begin = Clock::now();
   Clock::time_point at_depth = begin, read = begin;
+  double cpu_at_depth = cpu_seconds(), cpu_read = cpu_at_depth;
   std::int64_t done_at_depth = 0;
   generate.on_prompt = [&](std::int64_t done, std::int64_t) {
     read = Clock::now();
+    cpu_read = cpu_seconds();
     if (done > depth) return;
     at_depth = read;
+    cpu_at_depth = cpu_read;
     done_at_depth = done;
   };
   GenerationStats stats;
   model.generate_tokens(prompts, generate, &stats);
-  if (is_cancelled(options)) return -1;
-  if (!reads) return 1e9 * static_cast<double>(batch * answer) / static_cast<double>(stats.generate_ns);
-  return static_cast<double>(before - done_at_depth) / std::chrono::duration<double>(read - at_depth).count();
+  const double cpu_end = cpu_seconds();
+  if (is_cancelled(options)) return std::nullopt;
+  if (!reads) {
+    const auto tokens = static_cast<double>(batch * answer);
+    return Rates{1e9 * tokens / static_cast<double>(stats.generate_ns), tokens / (cpu_end - cpu_read)};
+  }
+  const auto tokens = static_cast<double>(before - done_at_depth);
+  return Rates{tokens / std::chrono::duration<double>(read - at_depth).count(), tokens / (cpu_read - cpu_at_depth)};
 }
 
 }  // namespace
@@ -71,11 +92,13 @@ std::vector<GenerationBenchResult> bench_generation(const LanguageModel& model, 
   std::vector<GenerationBenchResult> results;
   for (const auto& [prompt, answer, depth, batch] : tests) {
     GenerationBenchResult result{
-        prompt > 0 ? fmt::format("pp{}", prompt) : fmt::format("tg{}", answer), depth, batch, {}};
+        prompt > 0 ? fmt::format("pp{}", prompt) : fmt::format("tg{}", answer), depth, batch, {}, {}};
     for (int i = 0; i <= options.repetitions; ++i) {
-      const double speed = time_once(model, options, prompt, answer, depth, batch);
-      if (speed < 0) return results;
-      if (i > 0) result.tokens_per_second.push_back(speed);
+      const std::optional<Rates> rates = time_once(model, options, prompt, answer, depth, batch);
+      if (!rates) return results;
+      if (i == 0) continue;
+      result.tokens_per_second.push_back(rates->per_second);
+      result.tokens_per_cpu_second.push_back(rates->per_cpu_second);
     }
     results.push_back(std::move(result));
   }

@@ -21,7 +21,9 @@ struct GenerationBenchOptions {
 struct GenerationBenchResult {
   std::string test;  // "pp512", "tg128"
   std::int64_t depth = 0, batch = 1;
-  std::vector<double> tokens_per_second;  // of all sequences together, one number per repetition
+  // The rates of all sequences together, one per repetition: by time that passed, and by the time that this process's
+  // threads ran on processors, which other programs disturb less.
+  std::vector<double> tokens_per_second, tokens_per_cpu_second;
 };
 
 // Tokens are random by a fixed seed. Throws Error(invalid_argument) for a test that does not fit into the context. Ends
