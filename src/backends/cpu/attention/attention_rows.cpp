@@ -261,6 +261,18 @@ void from_f16(const std::uint16_t* x, std::int64_t count, float* y) {
   for (; i < count; ++i) y[i] = base::to_float(f16_t{x[i]});
 }
 
+void to_f16(const float* x, std::int64_t count, std::uint16_t* y) {
+  std::int64_t i = 0;
+#if HWY_MAX_BYTES >= 32
+  const D d;
+  const hn::Rebind<std::uint16_t, D> d16;
+  const hn::Rebind<hwy::float16_t, D> half;
+  for (; i + kLanes <= count; i += kLanes)
+    hn::StoreU(hn::BitCast(d16, hn::DemoteTo(half, hn::LoadU(d, x + i))), d16, y + i);
+#endif
+  for (; i < count; ++i) y[i] = base::to_f16(x[i]).bits;
+}
+
 void from_s8(const std::int8_t* x, float factor, std::int64_t count, float* y) {
   const D d;
   const hn::RebindToSigned<D> whole;
@@ -276,7 +288,7 @@ void from_s8(const std::int8_t* x, float factor, std::int64_t count, float* y) {
 
 const AttentionRows* rows_of_isa() {
   static constexpr AttentionRows functions{scores,    weigh,     add_weighted, go_back, scale,
-                                           is_finite, join_pair, from_f16,     from_s8};
+                                           is_finite, join_pair, from_f16,     to_f16,  from_s8};
   return &functions;
 }
 

@@ -55,6 +55,8 @@ struct AttentionRows {
                     std::uint16_t* to);
   // Converts float16 numbers (bits) to float32.
   void (*from_f16)(const std::uint16_t* x, std::int64_t count, float* y);
+  // Rounds float32 numbers to float16 (bits), to nearest even.
+  void (*to_f16)(const float* x, std::int64_t count, std::uint16_t* y);
   // y = scale · x.
   void (*from_s8)(const std::int8_t* x, float scale, std::int64_t count, float* y);
 };

@@ -1,6 +1,7 @@
 #include "backends/cpu/attention/kernel_table.h"
 
 #include "backends/cpu/attention/kernels.h"
+#include "ops/attention/paged_cache.h"
 
 namespace tessera::backends::cpu {
 
@@ -22,8 +23,18 @@ std::span<const KernelEntry> attention_kernels() {
        .name = "cpu_attention_gradient",
        .reject = reject_attention_gradient,
        .create = make_attention_gradient},
+      // append_rows
+      {.op = "tessera::AppendRows",
+       .name = "cpu_append_rows",
+       .function = append_rows,
+       .in_place_pair = ops::appends_in_place},
       // paged_cache
       {.op = "tessera::CacheAttention", .name = "cpu_cache_attention", .create = make_cache_attention},
+      // rotary_embedding
+      {.op = "RotaryEmbedding",
+       .name = "cpu_rotary_embedding_f32",
+       .reject = reject_rotary_embedding_f32,
+       .function = rotary_embedding_f32},
   };
   return table;
 }

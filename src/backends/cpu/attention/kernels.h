@@ -22,4 +22,11 @@ KernelPointer make_attention_gradient(const ops::NodeView& view, WeightStore& we
 // paged_cache
 KernelPointer make_cache_attention(const ops::NodeView& view, WeightStore& weights);
 
+// append_rows
+void append_rows(KernelContext& context);
+
+// rotary_embedding
+std::string reject_rotary_embedding_f32(const ops::NodeView& view);
+void rotary_embedding_f32(KernelContext& context);
+
 }  // namespace tessera::backends::cpu

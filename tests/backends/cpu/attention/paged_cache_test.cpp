@@ -1,7 +1,10 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 
+#include "base/numbers/philox.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
@@ -82,7 +85,7 @@ TEST(CpuCacheAttention, ARowHasTheSameBitsInAChunkAndInAStepOfItsOwn) {
                           {all.inputs[cache], all.inputs[cache - 2], all.inputs[5], all.inputs[6], all.inputs[7]}};
       all.inputs[cache] = run_op_tensor(append);
     }
-    for (const std::int64_t row : {0, 13, 14, 15, 16, 39}) {
+    for (const std::int64_t row : {0, 13, 14, 15, 16, 31, 32, 39}) {
       OpCall alone = all;
       for (const std::size_t i : {0, 1, 2}) {
         const std::int64_t width = all.inputs[i].tensor().shape()[1];
@@ -96,6 +99,35 @@ TEST(CpuCacheAttention, ARowHasTheSameBitsInAChunkAndInAStepOfItsOwn) {
       EXPECT_EQ(std::memcmp(y.raw(), together.data<float>() + row * kHeads * kSize, kHeads * kSize * sizeof(float)), 0)
           << row << " with a window of " << window;
     }
+  }
+}
+
+// Head sizes that fill no vector, values of another size than keys, groups of any number of heads, windows that begin
+// and end within blocks, and steps that begin anywhere.
+TEST(CpuCacheAttention, MatchesReferenceOnRandomShapes) {
+  base::Philox random(46, 1);
+  for (int i = 0; i < 40; ++i) {
+    const std::int64_t kv_heads = random.next_integer(1, 3), heads = kv_heads * random.next_integer(1, 7),
+                       size = random.next_integer(1, 70), value_size = random.next_integer(1, 70),
+                       begin = random.next_integer(0, 150), rows = random.next_integer(1, 40),
+                       window = random.next_integer(0, 1) * random.next_integer(1, 100);
+    const DType cache = std::array{DType::f32, DType::f16, DType::i8}[static_cast<std::size_t>(i % 3)];
+    SCOPED_TRACE(fmt::format("{}: {} of {} heads of {} and {}, {} rows from {} on, window {}", name_of(cache), heads,
+                             kv_heads, size, value_size, rows, begin, window));
+    OpCall made = call({begin, begin + rows, 3, 5}, cache, {{"window", window}}, i % 2 == 0);
+    made.attributes["heads"] = heads, made.attributes["kv_heads"] = kv_heads;
+    const auto operand = [&](std::size_t at, DType type, Shape shape) {
+      made.inputs[at] = random_tensor(type, std::move(shape), at + static_cast<std::size_t>(i) * 16, -1, 1);
+    };
+    operand(0, DType::f32, {rows + 2, heads * size});
+    operand(1, DType::f32, {rows + 2, kv_heads * size});
+    operand(2, DType::f32, {rows + 2, kv_heads * value_size});
+    operand(3, cache, {kPages, kv_heads, kPageRows, size});
+    operand(4, cache, {kPages, kv_heads, kPageRows, value_size});
+    if (i % 2 == 0) operand(8, DType::f32, {heads});
+    for (std::size_t at = 9; at < made.inputs.size(); ++at)
+      made.inputs[at] = random_tensor(DType::f32, {kPages, kv_heads, kPageRows}, at, 0.01, 0.02);
+    expect_matches_reference(made, Tolerance{5e-5, 5e-5});
   }
 }
 
