@@ -152,11 +152,13 @@ void add_model_options(CLI::App& verb, ModelOptions& options, const char* forms)
 }
 
 void add_run_options(CLI::App& verb, ModelOptions& options) {
-  suggest(verb.add_option("--device", options.device,
-                          "Where to run: cpu, reference (slow, exact), null (plans only), simulated:PROFILE (see "
-                          "docs/simulated.md), or the UUID of a device; `tessera info --devices` lists those there are")
-              ->capture_default_str(),
-          {"cpu", "reference", "null", "simulated:h100-sxm"});
+  suggest(
+      verb.add_option("--device", options.device,
+                      "Where to run: cpu, cuda or cuda:N (an NVIDIA GPU), reference (slow, exact), null (plans only), "
+                      "simulated:PROFILE (see docs/simulated.md), or the UUID of a device; `tessera info --devices` "
+                      "lists those there are")
+          ->capture_default_str(),
+      {"cpu", "cuda", "reference", "null", "simulated:h100-sxm"});
   verb.add_option("--threads", options.threads, "Most threads to use; 0: all cores this process may use")
       ->capture_default_str()
       ->check(whole_number(0, base::kMostThreads));

@@ -1,13 +1,12 @@
 #include "backends/cuda/products/product.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <optional>
 
+#include "backends/cuda/constants.h"
 #include "backends/cuda/kernels/products/product_parameters.h"
 #include "backends/cuda/launch_types.h"
-#include "base/numbers/half.h"
 
 namespace tessera::backends::cuda {
 namespace {
@@ -102,44 +101,14 @@ std::string reject(const ops::NodeView& view, const DeviceProperties& device) {
   return reason_without_image(fmt::format("product_tiles_{}", suffix_of(view.input(0).dtype)), device);
 }
 
-// [depth, columns] to [columns, depth].
-void transpose(const Tensor& weights, std::byte* to) {
-  const std::int64_t depth = weights.shape()[0], columns = weights.shape()[1];
-  const auto bytes = static_cast<std::size_t>(bits_of(weights.dtype()) / 8);
-  const auto* const from = static_cast<const std::byte*>(weights.raw());
-  for (std::int64_t k = 0; k < depth; ++k) {
-    for (std::int64_t column = 0; column < columns; ++column)
-      std::memcpy(to + static_cast<std::size_t>(column * depth + k) * bytes,
-                  from + static_cast<std::size_t>(k * columns + column) * bytes, bytes);
-  }
-}
-
-void copy(const Tensor& weights, std::byte* to) {
-  std::memcpy(to, weights.raw(), static_cast<std::size_t>(weights.bytes()));
-}
-
-void widen(const Tensor& bias, std::byte* to) {
-  auto* const floats = reinterpret_cast<float*>(to);
-  const auto count = static_cast<std::size_t>(bias.elements());
-  for (std::size_t i = 0; i < count; ++i) {
-    floats[i] = bias.dtype() == DType::f32   ? bias.values<float>()[i]
-                : bias.dtype() == DType::f16 ? base::to_float(bias.values<f16_t>()[i])
-                                             : base::to_float(bias.values<bf16_t>()[i]);
-  }
-}
-
 class ProductKernel final : public Kernel {
  public:
   ProductKernel(const ops::NodeView& view, WeightStore& weights, const DeviceProperties& device) {
     describe(view, product_);
     rung_ = *choose_rung(view.input(0).dtype, product_.depth, device);
     const Tensor& w = *view.constant(1);
-    weights_ = weights.find_or_pack(w, product_.transposed ? "cuda_product_v1" : "cuda_product_transposed_v1",
-                                    view.input(1).elements() * bits_of(view.input(1).dtype) / 8,
-                                    product_.transposed ? copy : transpose);
-    if (product_.has_bias)
-      bias_ = weights.find_or_pack(*view.constant(2), "cuda_product_bias_v1",
-                                   product_.columns * static_cast<std::int64_t>(sizeof(float)), widen);
+    weights_ = product_.transposed ? pack_as_is(weights, w) : pack_transposed(weights, w);
+    if (product_.has_bias) bias_ = pack_as_floats(weights, *view.constant(2));
   }
 
   void run(KernelContext& context) const override {

@@ -6,6 +6,7 @@
 #include "backends/cuda/kernels/element_wise/program.h"
 #include "backends/cuda/kernels/products/product.h"
 #include "backends/cuda/kernels/rows/rows.h"
+#include "backends/cuda/kernels/windows/windows.h"
 
 namespace tessera::cuda {
 namespace {
@@ -44,6 +45,12 @@ constexpr EmulatedKernel kKernels[] = {
     {"element_program_f32", &Call<&element_program_f32>::call},
     {"element_program_f16", &Call<&element_program_f16>::call},
     {"element_program_bf16", &Call<&element_program_bf16>::call},
+    {"conv_direct_f32", &Call<&conv_direct_f32>::call},
+    {"conv_direct_f16", &Call<&conv_direct_f16>::call},
+    {"conv_direct_bf16", &Call<&conv_direct_bf16>::call},
+    {"pooling_f32", &Call<&pooling_f32>::call},
+    {"pooling_f16", &Call<&pooling_f16>::call},
+    {"pooling_bf16", &Call<&pooling_bf16>::call},
 };
 
 }  // namespace

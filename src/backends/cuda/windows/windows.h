@@ -1,0 +1,12 @@
+// Launches of convolutions and pooling over two axes.
+#pragma once
+
+#include <span>
+
+#include "backends/backend.h"
+
+namespace tessera::backends::cuda {
+
+std::span<const KernelEntry> windows_kernel_table();
+
+}  // namespace tessera::backends::cuda
