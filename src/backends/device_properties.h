@@ -40,6 +40,7 @@ struct DeviceProperties {
   std::int64_t l2_bytes = 0;
   int max_threads_per_block = 0;
   int copy_engines = 0;  // copies between host and device that run beside kernels and beside each other
+  int streams = 1;       // among which independent kernels are worth dividing; 1: they run one after the other
   std::int64_t allocation_alignment_bytes = 64;  // of what DeviceMemory::allocate returns
   std::int64_t vector_alignment_bytes = 1;       // of the longest load or store of one thread
   NativeProducts native_products;

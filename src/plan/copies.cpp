@@ -1,5 +1,7 @@
 #include "plan/copies.h"
 
+#include <algorithm>
+
 #include "base/numbers/checked.h"
 #include "plan/memory_plan.h"
 
@@ -59,11 +61,14 @@ void find_waits(Plan& plan) {
         is_copy ? step.space == MemorySpace::device : step.space == MemorySpace::host && step.kind != StepKind::alias;
     if (is_copy) copies.push_back(i);
     if (!waits) continue;
-    for (std::size_t k = copies.size(); k-- > 0 && step.awaited < 0;) {
-      Step& copy = plan.steps[copies[k]];
-      if (&copy == &step || !conflict.between(copy, step)) continue;
-      step.awaited = static_cast<std::int32_t>(copies[k]);
-      copy.is_awaited = true;
+    for (const MemorySpace direction : {MemorySpace::device, MemorySpace::host}) {
+      for (std::size_t k = copies.size(); k-- > 0;) {
+        Step& copy = plan.steps[copies[k]];
+        if (copy.space != direction || &copy == &step || !conflict.between(copy, step)) continue;
+        step.awaited_copies.push_back(static_cast<std::int32_t>(copies[k]));
+        copy.is_awaited = true;
+        break;
+      }
     }
   }
 }
@@ -108,9 +113,11 @@ void find_segments(Plan& plan) {
   std::size_t first = 0;
   for (std::size_t i = 0; i <= plan.steps.size(); ++i) {
     const bool ends = i == plan.steps.size() || !is_enqueued(plan.steps[i]);
-    const bool splits =
-        (i == plan.first_writing_step && plan.settles_before_writing) ||
-        (!ends && (plan.steps[i].awaited >= static_cast<std::int32_t>(first) || !plan.steps[i].awaited_steps.empty()));
+    const bool awaits_own = !ends && std::ranges::any_of(plan.steps[i].awaited_copies, [&](std::int32_t copy) {
+      return copy >= static_cast<std::int32_t>(first);
+    });
+    const bool splits = (i == plan.first_writing_step && plan.settles_before_writing) || awaits_own ||
+                        (!ends && !plan.steps[i].awaited_steps.empty());
     if ((splits || ends) && i >= first + 2) plan.segments.push_back({first, i});
     if (ends) first = i + 1;
     else if (splits) first = i;

@@ -6,8 +6,8 @@
 
 namespace tessera::plan {
 
-// Sets Step::awaited and Step::is_awaited. Expects that slots have their places in the arenas. Work on the device is
-// done in order, so a step only waits for the last copy that it conflicts with.
+// Sets Step::awaited_copies and Step::is_awaited. Expects that slots have their places in the arenas. Copies of a
+// direction are done in order, so a step only waits for the last one that it conflicts with.
 void find_waits(Plan& plan);
 
 // Sets Step::staging_offset and Plan::staging_bytes.

@@ -16,6 +16,7 @@
 #include "plan/order_updates.h"
 #include "plan/plan.h"
 #include "plan/share_storage.h"
+#include "plan/streams.h"
 
 namespace tessera::plan {
 namespace {
@@ -59,10 +60,12 @@ class Planner {
     mark_results();
     list_dying();
     share_storage(*plan_, lifetimes_, options_);
+    order_ = assign_streams(*plan_, device_.properties());
     place_in_arena();
     find_awaited_steps(*plan_);
     if (plan_->uses_device) {
       find_waits(*plan_);
+      find_stream_waits(*plan_);
       place_copies(*plan_);
       find_segments(*plan_);
     }
@@ -364,9 +367,18 @@ class Planner {
     return arenas[0].memory.arena_bytes + arenas[1].memory.arena_bytes;
   }
   Arenas planned_arenas() {
-    return {planned_arena(MemorySpace::host), plan_->uses_device ? planned_arena(MemorySpace::device) : Arena{}};
+    if (!plan_->uses_device) return {planned_arena(MemorySpace::host, lifetimes_), {}};
+    Arenas arenas{planned_arena(MemorySpace::host, lifetimes_), planned_arena(MemorySpace::device, lifetimes_)};
+    if (plan_->streams < 2) return arenas;
+    // Steps that use the same bytes have to wait for each other. Where each stream has bytes of its own, they do not,
+    // for which so much more memory is taken.
+    constexpr std::int64_t kMoreBytes = std::int64_t{16} << 20;
+    const std::int64_t more_bytes = std::max(kMoreBytes, arenas[1].memory.arena_bytes / 4);
+    Arena apart = planned_arena(MemorySpace::device, order_.apart(*plan_, lifetimes_), true);
+    if (apart.memory.arena_bytes - arenas[1].memory.arena_bytes <= more_bytes) arenas[1] = std::move(apart);
+    return arenas;
   }
-  Arena planned_arena(MemorySpace space) {
+  Arena planned_arena(MemorySpace space, const Lifetimes& lifetimes, bool apart = false) {
     Arena arena;
     std::vector<BufferRequest> requests;
     for (std::size_t i = 0; i < plan_->steps.size(); ++i) {
@@ -376,11 +388,12 @@ class Planner {
         const auto index = static_cast<std::size_t>(step.first_output + k);
         if (plan_->slots[index].place != Place::arena) continue;
         requests.push_back(
-            {concrete_type(plan_->slots[index].type).bytes(), lifetimes_.first[index], lifetimes_.last[index]});
+            {concrete_type(plan_->slots[index].type).bytes(), lifetimes.first[index], lifetimes.last[index]});
         arena.owners.emplace_back(false, index);
       }
       if (step.scratch_bytes > 0) {
-        requests.push_back({step.scratch_bytes, static_cast<std::int64_t>(i), last_use_of_operands(*plan_, i)});
+        const std::int64_t last = apart ? order_.last_beside(*plan_, i) : last_use_of_operands(*plan_, i);
+        requests.push_back({step.scratch_bytes, static_cast<std::int64_t>(i), last});
         arena.owners.emplace_back(true, i);
       }
     }
@@ -405,6 +418,7 @@ class Planner {
   std::vector<std::int32_t> slot_of_, copy_of_;
   std::vector<std::string> against_device_;  // by node: why it is on the host; empty for a host device
   Lifetimes lifetimes_;
+  StreamOrder order_;                   // of a plan for several streams
   std::vector<StepOperands> operands_;  // of the steps whose kernels are made during planning
 };
 

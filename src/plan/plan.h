@@ -72,10 +72,15 @@ struct Step {
   std::int64_t scratch_bytes = 0, scratch_offset = 0;  // in the arena
   std::vector<std::int32_t> dying;                     // dynamic slots that this step is the last to use
   double expected_seconds = 0;                         // for a copy
-  // For a step on the host or a copy to the device: the last earlier copy that has to be complete when the step begins,
-  // because the step reads what the copy wrote or writes what it read; -1 if there is none.
-  std::int32_t awaited = -1;
-  bool is_awaited = false;                  // for a copy: whether a step waits for it
+  // For a step on the host or a copy to the device: the last earlier copy of each direction that has to be complete
+  // when the step begins, because the step reads what the copy wrote or writes what it read.
+  std::vector<std::int32_t> awaited_copies;
+  bool is_awaited = false;  // for a copy: whether a step waits for it
+  // For what is enqueued on a device: the stream, the earlier steps of other streams that come before, and whether this
+  // one has to come before a step of another stream.
+  std::int32_t stream = 0;
+  std::vector<std::int32_t> stream_waits;
+  bool is_stream_awaited = false;
   std::int64_t staging_offset = 0;          // for a copy: its place in the run's staging memory
   bool is_asynchronous = false;             // the kernel's work goes on after the step (backends/asynchronous.h)
   std::vector<std::int32_t> awaited_steps;  // asynchronous steps that have to be complete when this one begins
@@ -104,6 +109,7 @@ struct Plan {
   std::int64_t constant_bytes = 0;
   bool has_asynchronous = false;  // whether any step is asynchronous
   bool uses_device = false;       // whether the plan is for a device other than the host
+  std::int32_t streams = 1;       // of the device, among which its steps are divided
   std::vector<DeviceSegment>
       segments;                    // of at least two steps each, in ascending order; steps on the host lie between them
   std::int64_t staging_bytes = 0;  // pinned memory through which all copies between host and device go

@@ -61,6 +61,12 @@ std::string kernel_text(const Step& step) {
   return "";
 }
 
+std::string stream_text(const Step& step) {
+  std::string text = fmt::format(", stream {}", step.stream);
+  for (const std::int32_t earlier : step.stream_waits) text += fmt::format(" after {}", earlier);
+  return text;
+}
+
 const std::string& copied_name(const Plan& plan, const Step& step) {
   return plan.graph.value(plan.slots[static_cast<std::size_t>(step.inputs[0])].value).name;
 }
@@ -79,8 +85,9 @@ std::string print_plan(const Plan& plan, bool reasons) {
     const Step& step = plan.steps[i];
     const bool copies = step.kind == StepKind::copy;
     const std::string where = plan.uses_device && !copies && step.space == MemorySpace::host ? " (host)" : "";
+    const bool is_on_stream = plan.streams > 1 && step.kind != StepKind::alias && where.empty();
     text += fmt::format("{:4}  {:<24} {:<36}", i, copies ? "copy" : printed(plan.graph.node(step.node).op) + where,
-                        kernel_text(step));
+                        kernel_text(step) + (is_on_stream ? stream_text(step) : ""));
     for (std::int32_t k = 0; k < step.output_count; ++k) {
       const Slot& slot = plan.slots[static_cast<std::size_t>(step.first_output + k)];
       text += fmt::format(" %{} {} ({})", step.first_output + k,

@@ -13,7 +13,9 @@ std::int64_t structure_bytes(const Plan& plan) {
   bytes += static_cast<std::int64_t>(plan.steps.capacity() * sizeof(Step));
   for (const Step& step : plan.steps) {
     bytes += static_cast<std::int64_t>(step.inputs.capacity() * sizeof(std::int32_t) +
-                                       (step.dying.capacity() + step.awaited_steps.capacity()) * sizeof(std::int32_t) +
+                                       (step.dying.capacity() + step.awaited_steps.capacity() +
+                                        step.awaited_copies.capacity() + step.stream_waits.capacity()) *
+                                           sizeof(std::int32_t) +
                                        step.inputs.size() * sizeof(void*));
     bytes += static_cast<std::int64_t>(step.output_types.capacity() * sizeof(ir::ValueType) +
                                        step.rejected.capacity() * sizeof(std::string) +

@@ -59,7 +59,7 @@ TEST(DevicePlan, LetsTheHostWaitForWhatItReads) {
   const auto plan = planned(kChain, device);
   EXPECT_THAT(steps_of(*plan), ElementsAre("copy to device", "device Relu", "copy to host", "host Softmax",
                                            "copy to device", "device Add", "copy to host"));
-  EXPECT_EQ(plan->steps[3].awaited, 2);
+  EXPECT_EQ(plan->steps[3].awaited_copies, std::vector<std::int32_t>{2});
   EXPECT_TRUE(plan->steps[2].is_awaited);
   EXPECT_FALSE(plan->steps[4].is_awaited);
   ASSERT_EQ(plan->segments.size(), 2u);
@@ -80,8 +80,8 @@ TEST(DevicePlan, LetsTheHostWaitBeforeItWritesOverWhatIsCopied) {
                                            "device Relu", "copy to host"));
   EXPECT_EQ(plan->slots[static_cast<std::size_t>(plan->steps[0].first_output)].offset,
             plan->slots[static_cast<std::size_t>(plan->steps[3].first_output)].offset);
-  EXPECT_EQ(plan->steps[3].awaited, 1);
-  EXPECT_EQ(plan->steps[0].awaited, -1);
+  EXPECT_EQ(plan->steps[3].awaited_copies, std::vector<std::int32_t>{1});
+  EXPECT_TRUE(plan->steps[0].awaited_copies.empty());
 }
 
 TEST(DevicePlan, LeavesStringsAndControlFlowToTheHost) {

@@ -13,7 +13,7 @@ namespace tessera::backends::simulated {
 namespace {
 
 constexpr std::string_view kKeys =
-    "compute=reference|cpu|none, memory=SIZE, seed=N, number=N, check=memory|none, "
+    "compute=reference|cpu|none, memory=SIZE, seed=N, number=N, streams=N, check=memory|none, "
     "fault=allocation:N|launch:N|slow_copies:FACTOR";
 
 [[noreturn]] void refuse(std::string_view name, std::string_view part, std::string_view expected) {
@@ -64,6 +64,17 @@ Compute parse_compute(std::string_view name, std::string_view part, std::string_
   refuse(name, part, "compute=reference, compute=cpu or compute=none");
 }
 
+// Kernels of a GPU fill it or run beside others; those of a CPU use all of its cores.
+std::int64_t usual_streams(const cost::DeviceProfile& profile) {
+  return profile.kind == cost::DeviceKind::gpu ? 4 : 1;
+}
+
+std::int64_t parse_streams(std::string_view name, std::string_view part, std::string_view text) {
+  const std::int64_t streams = parse_count(name, part, text, 1);
+  if (streams > 128) refuse(name, part, "a count of at most 128");
+  return streams;
+}
+
 bool parse_check(std::string_view name, std::string_view part, std::string_view text) {
   if (text == "memory") return true;
   if (text == "none") return false;
@@ -96,6 +107,7 @@ void parse_option(std::string_view name, std::string_view part, Options& options
   else if (key == "memory") options.memory_bytes = parse_size(name, part, value);
   else if (key == "seed") options.seed = static_cast<std::uint64_t>(parse_count(name, part, value, 0));
   else if (key == "number") options.number = parse_count(name, part, value, 0);
+  else if (key == "streams") options.streams = parse_streams(name, part, value);
   else if (key == "check") options.checks_memory = parse_check(name, part, value);
   else if (key == "fault") parse_fault(name, part, value, options.faults);
   else fail(ErrorKind::invalid_argument, "device '{}': there is no option '{}'; options: {}", name, key, kKeys);
@@ -138,6 +150,7 @@ Options parse_options(std::string_view name) {
           : options.profile_name;
   while (!rest.empty()) parse_option(name, take_part(), options);
   if (options.memory_bytes == 0) options.memory_bytes = options.profile.memory_bytes;
+  if (options.streams == 0) options.streams = usual_streams(options.profile);
   return options;
 }
 
@@ -147,6 +160,7 @@ std::string name_of(const Options& options) {
   if (options.memory_bytes != options.profile.memory_bytes) name += fmt::format(",memory={}", options.memory_bytes);
   if (options.seed != 0) name += fmt::format(",seed={}", options.seed);
   if (options.number != 0) name += fmt::format(",number={}", options.number);
+  if (options.streams != usual_streams(options.profile)) name += fmt::format(",streams={}", options.streams);
   if (!options.checks_memory) name += ",check=none";
   const Faults& faults = options.faults;
   if (faults.failing_allocation != 0) name += fmt::format(",fault=allocation:{}", faults.failing_allocation);

@@ -30,6 +30,7 @@ DeviceProperties properties_of(const Options& options) {
   const auto l2 = std::ranges::find(profile.caches, "L2", &cost::Cache::name);
   properties.l2_bytes = l2 != profile.caches.end() ? l2->bytes : 0;
   properties.copy_engines = 2;  // one in each direction (timeline.h)
+  properties.streams = static_cast<int>(options.streams);
   properties.allocation_alignment_bytes = kBlockAlignment;
   properties.vector_alignment_bytes = is_gpu ? 16 : 1;
   const cost::BlockLimits& limits = profile.block_limits;

@@ -101,70 +101,132 @@ std::unique_ptr<DeviceRunState> make_device_state(const plan::Plan& plan, const 
     state->cells =
         allocate_on({environment.device, environment.device_account}, Purpose::plans, DType::u8, {kCellBytes});
   state->recorded.resize(plan.segments.size());
-  state->stream = environment.device->make_stream();
+  const auto streams = static_cast<std::size_t>(plan.streams);
+  state->awaited_groups.resize(streams, 0);
+  for (std::size_t i = 0; i < streams; ++i) state->streams.push_back(environment.device->make_stream());
+  if (streams < 2) return state;
+  state->fork = environment.device->make_event();
+  for (std::size_t i = 0; i < streams; ++i) state->ends.push_back(environment.device->make_event());
+  state->step_events.resize(plan.steps.size());
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    if (plan.steps[i].is_stream_awaited) state->step_events[i] = environment.device->make_event();
+  }
   return state;
 }
 
 DeviceRun::DeviceRun(const ProgramEnvironment& environment, const plan::Plan& plan, DeviceRunState& state,
                      RunControl& control)
     : device_(*environment.device),
+      plan_(plan),
       state_(state),
       control_(control),
       resources_(control.resources),
-      copies_(device_, environment.staging) {
+      copies_(device_, environment.staging),
+      is_open_(state.streams.size(), false) {
   environment.device_copies->release_staging();  // of constants that came while the run before computed
-  resources_.stream = state.stream.get();
+  resources_.stream = &stream();
   resources_.stop = nullptr;  // work that is enqueued may outlive the run in a recording
   if (plan.draws_on_device) {
     copy(cell(kSeedCell), &resources_.seed, sizeof resources_.seed);
     resources_.seed_cell = reinterpret_cast<const std::uint64_t*>(cell(kSeedCell));
   }
-  if (plan.first_writing_step != SIZE_MAX) state.stream->fill(cell(kMarkCell), std::byte{0}, kMarkBytes);
+  if (plan.first_writing_step != SIZE_MAX) stream().fill(cell(kMarkCell), std::byte{0}, kMarkBytes);
+  fork();
   if (control.timings == nullptr) return;
   origin_ = record();
   origin_ns_ = control.clock->now_ns();
 }
 
 DeviceRun::~DeviceRun() {
-  if (!waits_) return;
-  try {
-    state_.stream->synchronise();
-  } catch (const std::exception&) {
-    // The error that ended the run came first.
+  // The error that ended the run came before those of the streams.
+  if (waits_) wait_for_streams();
+}
+
+std::exception_ptr DeviceRun::wait_for_streams() {
+  std::exception_ptr failure;
+  for (const std::unique_ptr<backends::Stream>& each : state_.streams) {
+    try {
+      each->synchronise();
+    } catch (const std::exception&) {
+      if (failure == nullptr) failure = std::current_exception();
+    }
   }
+  return failure;
+}
+
+void DeviceRun::take_turn(std::size_t stream_index) {
+  turn_ = stream_index;
+  resources_.stream = &stream();
+  is_open_[turn_] = true;
+  if (turn_ == 0 || follows_[turn_]) return;
+  stream().wait(*state_.fork);
+  follows_[turn_] = true;
+}
+
+void DeviceRun::fork() {
+  follows_.assign(state_.streams.size(), false);
+  if (state_.fork != nullptr) state_.streams[0]->record(*state_.fork);
+}
+
+void DeviceRun::join() {
+  for (std::size_t i = 1; i < state_.streams.size(); ++i) {
+    if (!is_open_[i]) continue;
+    state_.streams[i]->record(*state_.ends[i]);
+    state_.streams[0]->wait(*state_.ends[i]);
+    is_open_[i] = false;
+  }
+}
+
+void DeviceRun::begin_step(std::size_t index, const DeviceConstants& constants) {
+  const plan::Step& step = plan_.steps[index];
+  take_turn(static_cast<std::size_t>(step.stream));
+  for (const std::int32_t earlier : step.stream_waits) {
+    if (static_cast<std::size_t>(earlier) >= settled_)
+      stream().wait(*state_.step_events[static_cast<std::size_t>(earlier)]);
+  }
+  if (step.kind != plan::StepKind::copy) wait_for_constants(constants, index);
+}
+
+void DeviceRun::end_step(std::size_t index) {
+  if (plan_.steps[index].is_stream_awaited) stream().record(*state_.step_events[index]);
 }
 
 std::unique_ptr<backends::Event> DeviceRun::record() {
   std::unique_ptr<backends::Event> event = device_.make_event();
-  state_.stream->record(*event);
+  stream().record(*event);
   return event;
 }
 
 void DeviceRun::copy(void* to, const void* from, std::int64_t bytes, std::size_t step) {
   if (bytes == 0) return;
-  if (!is_on_device(to)) copies_.to_host(*state_.stream, step, to, from, bytes);
-  else if (is_on_device(from)) state_.stream->copy_within(to, from, bytes);
-  else copies_.to_device(*state_.stream, to, from, bytes);
+  backends::Stream& on = step == SIZE_MAX ? *state_.streams[0] : stream();
+  if (!is_on_device(to)) copies_.to_host(on, step, to, from, bytes);
+  else if (is_on_device(from)) on.copy_within(to, from, bytes);
+  else copies_.to_device(on, to, from, bytes);
 }
 
 void DeviceRun::mark(const plan::Step& step, std::size_t index) {
   if (!step.is_awaited) return;
   if (state_.events.size() <= index) state_.events.resize(index + 1);
   if (state_.events[index] == nullptr) state_.events[index] = device_.make_event();
-  state_.stream->record(*state_.events[index]);
+  stream().record(*state_.events[index]);
 }
 
 void DeviceRun::wait_for(const plan::Step& step) {
-  if (step.awaited < 0) return;
-  const backends::Event& event = *state_.events[static_cast<std::size_t>(step.awaited)];
-  if (!event.done()) {
-    const WithoutCore without_core(control_);
-    event.wait();
-  } else {
-    event.wait();  // for what failed
+  for (const std::int32_t awaited : step.awaited_copies) {
+    const auto index = static_cast<std::size_t>(awaited);
+    const backends::Event& event = *state_.events[index];
+    if (!event.done()) {
+      const WithoutCore without_core(control_);
+      event.wait();
+    } else {
+      event.wait();  // for what failed
+    }
+    const plan::Step& copy = plan_.steps[index];
+    if (copy.space == MemorySpace::device) continue;
+    copies_.deliver(*state_.streams[static_cast<std::size_t>(copy.stream)], index);
+    move_arrivals(index);
   }
-  copies_.deliver(*state_.stream, static_cast<std::size_t>(step.awaited));
-  move_arrivals(static_cast<std::size_t>(step.awaited));
 }
 
 void DeviceRun::move_arrivals(std::size_t last) {
@@ -176,9 +238,8 @@ void DeviceRun::move_arrivals(std::size_t last) {
 }
 
 void DeviceRun::wait_for_constants(const DeviceConstants& constants, std::size_t step) {
-  for (; state_.awaited_groups < constants.groups[step]; ++state_.awaited_groups) {
-    for (const std::shared_ptr<const backends::Event>& arrived : constants.arrived[state_.awaited_groups])
-      state_.stream->wait(*arrived);
+  for (std::size_t& group = state_.awaited_groups[turn_]; group < constants.groups[step]; ++group) {
+    for (const std::shared_ptr<const backends::Event>& arrived : constants.arrived[group]) stream().wait(*arrived);
   }
 }
 
@@ -187,36 +248,45 @@ bool DeviceRun::replays() const {
          device_.can_capture();
 }
 
-void DeviceRun::replay(std::size_t segment, std::vector<const void*> addresses, const std::function<void()>& enqueue) {
+void DeviceRun::replay(std::size_t segment, const DeviceConstants& constants, std::vector<const void*> addresses,
+                       const std::function<void()>& enqueue) {
   DeviceRunState::Recorded& recorded = state_.recorded[segment];
+  const auto [first, end] = plan_.segments[segment];
+  join();
+  take_turn(0);
+  wait_for_constants(constants, end - 1);
+  std::ranges::fill(state_.awaited_groups, state_.awaited_groups[0]);  // the others follow stream 0
   if (recorded.recording == nullptr || recorded.addresses != addresses) {
-    state_.stream->begin_capture();
+    stream().begin_capture();
     try {
+      settled_ = first;
+      fork();
       enqueue();
+      join();
     } catch (...) {
-      state_.stream->abandon_capture();
+      state_.streams[0]->abandon_capture();
       throw;
     }
-    recorded.recording = state_.stream->end_capture(std::move(recorded.recording));
+    recorded.recording = state_.streams[0]->end_capture(std::move(recorded.recording));
     recorded.addresses = std::move(addresses);
   }
-  recorded.recording->replay(*state_.stream);
+  take_turn(0);
+  recorded.recording->replay(stream());
+  settled_ = end;
+  fork();
 }
 
 void DeviceRun::mark_writing() {
-  state_.stream->fill(cell(kMarkCell), std::byte{1}, kMarkBytes);
+  join();
+  state_.streams[0]->fill(cell(kMarkCell), std::byte{1}, kMarkBytes);
 }
 
 bool DeviceRun::has_begun_writing() noexcept {
-  try {
-    state_.stream->synchronise();
-  } catch (const std::exception&) {
-    // The failure that the caller asks about.
-  }
+  wait_for_streams();  // for the failure that the caller asks about
   try {
     std::array<std::byte, kMarkBytes> mark{};
-    state_.stream->copy_to_host(mark.data(), cell(kMarkCell), kMarkBytes);
-    state_.stream->synchronise();
+    state_.streams[0]->copy_to_host(mark.data(), cell(kMarkCell), kMarkBytes);
+    state_.streams[0]->synchronise();
     return mark[0] != std::byte{0};
   } catch (const std::exception&) {
     return true;  // nobody can tell any more
@@ -235,7 +305,7 @@ void DeviceRun::end_timing(std::size_t timing) {
 void DeviceRun::synchronise() {
   {
     const WithoutCore without_core(control_);
-    state_.stream->synchronise();
+    if (const std::exception_ptr failure = wait_for_streams()) std::rethrow_exception(failure);
   }
   copies_.deliver_all();
   move_arrivals(SIZE_MAX);

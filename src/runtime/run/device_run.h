@@ -1,8 +1,9 @@
-// The part of a run that is on a device that is no host: its stream, the memory that its steps use there, and how the
+// The part of a run that is on a device that is no host: its streams, the memory that its steps use there, and how the
 // host waits for them.
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -31,13 +32,17 @@ struct DeviceRunState {
   std::byte* bound_arena = nullptr;                      // where the values in the arena lie
   bool has_run = false;                                  // to the end
   std::vector<Recorded> recorded;                        // by segment of the plan
-  std::size_t awaited_groups = 0;                        // of the plan's constants, that the stream waits for
+  std::vector<std::size_t> awaited_groups;               // by stream: of the plan's constants, that it waits for
   // Pinned memory for the plan's copies, borrowed for each run. If null, there is none to spare: copies take what they
   // need for as long as they need it, and nothing is recorded.
   std::shared_ptr<std::byte> staging;
   const std::byte* former_staging = nullptr;  // of the run before
   Tensor cells;                               // device memory: the run's seed, and whether updates are being written
-  std::unique_ptr<backends::Stream> stream;   // last, because its destructor waits for work that uses the others
+  // For a plan of several streams: by step, that steps of other streams wait for; by stream, where work that has to
+  // come after the stream waits; and where the other streams begin to follow stream 0.
+  std::vector<std::unique_ptr<backends::Event>> step_events, ends;
+  std::unique_ptr<backends::Event> fork;
+  std::vector<std::unique_ptr<backends::Stream>> streams;  // last: their destructors wait for work that uses the others
 };
 
 // Makes the objects that runs reuse, without arenas and staging memory. Throws Error(over_budget).
@@ -55,7 +60,8 @@ struct DeviceConstants {
 // Begins to copy what no other plan of the session has copied. Throws Error(over_budget).
 DeviceConstants device_constants(const plan::Plan& plan, const ProgramEnvironment& environment);
 
-// One run's use of a DeviceState. Its destructor waits for the stream, so that memory can go back whatever happened.
+// One run's use of a DeviceRunState. Its destructor waits for the streams, so that memory can go back whatever
+// happened.
 class DeviceRun {
  public:
   DeviceRun(const ProgramEnvironment& environment, const plan::Plan& plan, DeviceRunState& state, RunControl& control);
@@ -66,10 +72,15 @@ class DeviceRun {
   // The resources that kernels of the device are given.
   const backends::ExecutionResources& resources() const { return resources_; }
   bool is_on_device(const void* address) const { return device_.memory().contains(address); }
-  // Enqueues a copy between any two of the spaces, as the addresses say. A copy to the host is there when wait_for() of
-  // a step that awaits `step` has returned, or synchronise().
+  // Enqueues a copy between any two of the spaces, as the addresses say: on the stream of the step that has the turn
+  // or, without a step, on stream 0. A copy to the host is there when wait_for() of a step that awaits `step` has
+  // returned, or synchronise().
   void copy(void* to, const void* from, std::int64_t bytes, std::size_t step = SIZE_MAX);
-  // Keeps a value that enqueued work reads until the stream has passed it.
+  // Around the work of a step: its stream has the turn, and waits for what comes before the step on other streams and,
+  // if it is a kernel, for the constants that it needs; others may wait for the step.
+  void begin_step(std::size_t index, const DeviceConstants& constants);
+  void end_step(std::size_t index);
+  // Keeps a value that enqueued work reads until the run ends.
   void keep(Value value) { kept_.push_back(std::move(value)); }
   // The staging memory of a copy step; null: there is none.
   std::byte* staging(const plan::Step& copy) const {
@@ -82,8 +93,6 @@ class DeviceRun {
   // Marks the end of an awaited copy; lets the calling thread wait for the last copy that conflicts with the step.
   void mark(const plan::Step& step, std::size_t index);
   void wait_for(const plan::Step& step);
-  // Lets the stream wait for the constants of the plan's step and of those before it.
-  void wait_for_constants(const DeviceConstants& constants, std::size_t step);
 
   // Around the work of a step on the device whose timing stands at this index of the run's timings once it is known.
   void begin_timing();
@@ -91,13 +100,14 @@ class DeviceRun {
 
   // Whether segments of the plan are replayed.
   bool replays() const;
-  // Enqueues what `enqueue` enqueues for the segment, from the recording that an earlier run made or this one makes or
-  // updates. `addresses`: those that the operations use and that differ between runs.
-  void replay(std::size_t segment, std::vector<const void*> addresses, const std::function<void()>& enqueue);
+  // Enqueues what `enqueue` enqueues for the segment on its streams, from the recording that an earlier run made or
+  // this one makes or updates. `addresses`: those that the operations use and that differ between runs.
+  void replay(std::size_t segment, const DeviceConstants& constants, std::vector<const void*> addresses,
+              const std::function<void()>& enqueue);
 
-  // Enqueues a mark: work behind it writes over variables.
+  // Enqueues a mark, after everything else: work behind it writes over variables.
   void mark_writing();
-  // Whether the device got as far as the mark before its work failed. Waits for the stream.
+  // Whether the device got as far as the mark before its work failed. Waits for the streams.
   bool has_begun_writing() noexcept;
 
   // Waits for everything that is enqueued, without a core, and moves what has arrived. Throws what failed on the
@@ -116,11 +126,20 @@ class DeviceRun {
     const plan::Step* copy;
     Tensor to;
   };
+  backends::Stream& stream() { return *state_.streams[turn_]; }
+  void take_turn(std::size_t stream);
+  // Lets the stream of the turn wait for the constants of the step and of those before it.
+  void wait_for_constants(const DeviceConstants& constants, std::size_t step);
+  void fork();  // streams that take a turn from here on first wait for this point of stream 0
+  void join();  // stream 0 waits for all others
+  // Waits for all streams, so that none of them reports a failure later. Returns the first failure, or null.
+  std::exception_ptr wait_for_streams();
   std::unique_ptr<backends::Event> record();
   void move_arrivals(std::size_t last);  // of the copy steps up to this one
   std::byte* cell(std::int64_t offset) { return static_cast<std::byte*>(state_.cells.mutable_raw()) + offset; }
 
   const backends::Device& device_;
+  const plan::Plan& plan_;
   DeviceRunState& state_;
   RunControl& control_;
   backends::ExecutionResources resources_;
@@ -130,7 +149,11 @@ class DeviceRun {
   std::unique_ptr<backends::Event> origin_;  // when timings are wanted
   std::int64_t origin_ns_ = 0;               // on the run's clock
   std::vector<Timed> timed_;
-  bool waits_ = true;  // whether anything may be enqueued
+  bool waits_ = true;          // whether anything may be enqueued
+  std::size_t turn_ = 0;       // the stream that has the turn
+  std::size_t settled_ = 0;    // steps before this one come before anything that is enqueued after the latest fork
+  std::vector<bool> follows_;  // by stream: whether it waits for the latest fork
+  std::vector<bool> is_open_;  // by stream: whether anything was enqueued since the latest join
 };
 
 }  // namespace tessera::runtime

@@ -154,8 +154,8 @@ void PlanRun::run_step(std::size_t index) {
   } else {
     if (device_ != nullptr) {
       device_->wait_for(step);
-      device_->wait_for_constants(prepared_.device_constants, index);
-      if (control_.timings != nullptr && is_timed_by_events(step)) device_->begin_timing();
+      if (is_enqueued(step)) device_->begin_step(index, prepared_.device_constants);
+      if (control_.timings != nullptr && is_enqueued(step)) device_->begin_timing();
     }
     switch (step.kind) {
       case StepKind::kernel:
@@ -179,16 +179,17 @@ void PlanRun::run_step(std::size_t index) {
         run_control(index);
         break;
     }
+    if (is_enqueued(step)) device_->end_step(index);
   }
   if (control_.timings != nullptr && control_.timings->size() < kMostTimings) {
     record(step, start, control_.clock->now_ns());
-    if (is_timed_by_events(step)) device_->end_timing(control_.timings->size() - 1);
+    if (is_enqueued(step)) device_->end_timing(control_.timings->size() - 1);
     if (!pending_.empty() && pending_.back().step == index) pending_.back().timing = control_.timings->size() - 1;
   }
 }
 
-// What is enqueued takes its time when its turn comes.
-bool PlanRun::is_timed_by_events(const Step& step) const {
+// Such a step takes its time when its turn comes.
+bool PlanRun::is_enqueued(const Step& step) const {
   return step.kind == StepKind::copy || step.space == MemorySpace::device;
 }
 

@@ -47,7 +47,7 @@ class PlanRun {
   void finish_device();
   void pass_gate(std::size_t index);
   void run_step(std::size_t index);
-  bool is_timed_by_events(const plan::Step& step) const;
+  bool is_enqueued(const plan::Step& step) const;  // on a stream of the device
   void record(const plan::Step& step, std::int64_t start, std::int64_t end);
 
   // Steps.

@@ -128,12 +128,13 @@ void PlanRun::replay_segment(std::size_t segment) {
     provide_storage(plan_.steps[i]);
     if (plan_.steps[i].kind == StepKind::copy) stage(plan_.steps[i]);
   }
-  device_->wait_for_constants(prepared_.device_constants, end - 1);
-  device_->replay(segment, changing_addresses(plan_.segments[segment]), [&] {
+  device_->replay(segment, prepared_.device_constants, changing_addresses(plan_.segments[segment]), [&] {
     for (std::size_t i = first; i < end; ++i) {
       if (i == plan_.first_writing_step && writing_) device_->mark_writing();
-      if (plan_.steps[i].kind == StepKind::kernel) enqueue_kernel(i);
-      if (plan_.steps[i].kind == StepKind::copy) enqueue_copy(plan_.steps[i]);
+      if (plan_.steps[i].kind == StepKind::alias) continue;
+      device_->begin_step(i, prepared_.device_constants);
+      plan_.steps[i].kind == StepKind::kernel ? enqueue_kernel(i) : enqueue_copy(plan_.steps[i]);
+      device_->end_step(i);
     }
   });
   for (std::size_t i = first; i < end; ++i) {

@@ -16,6 +16,7 @@ TEST(SimulatedOptions, DefaultsAreTheProfiles) {
   EXPECT_EQ(options.profile.name, "h100-sxm");
   EXPECT_EQ(options.compute, Compute::reference);
   EXPECT_EQ(options.memory_bytes, 80'000'000'000);
+  EXPECT_EQ(options.streams, 4);
   EXPECT_EQ(options.faults.failing_allocation, 0);
   EXPECT_EQ(options.faults.failing_launch, 0);
   EXPECT_EQ(options.faults.copy_slowdown, 1);
@@ -33,6 +34,7 @@ TEST(SimulatedOptions, EveryOptionOnce) {
   EXPECT_EQ(options.faults.copy_slowdown, 2.5);
   EXPECT_EQ(parse_options("simulated:t4,compute=none").compute, Compute::none);
   EXPECT_EQ(parse_options("simulated:t4,memory=4096").memory_bytes, 4096);
+  EXPECT_EQ(parse_options("simulated:t4,streams=2").streams, 2);
 }
 
 TEST(SimulatedOptions, EqualDevicesHaveEqualNames) {
@@ -41,8 +43,10 @@ TEST(SimulatedOptions, EqualDevicesHaveEqualNames) {
   EXPECT_EQ(name("simulated:h100-sxm,compute=reference,memory=80GB"), "simulated:h100-sxm");
   EXPECT_EQ(name("simulated:t4,number=1,compute=cpu"), name("simulated:t4,compute=cpu,number=1"));
   const char* all =
-      "simulated:t4,compute=none,memory=4096,seed=3,number=2,fault=allocation:4,fault=launch:5,fault=slow_copies:2.5";
+      "simulated:t4,compute=none,memory=4096,seed=3,number=2,streams=2,fault=allocation:4,fault=launch:5,"
+      "fault=slow_copies:2.5";
   EXPECT_EQ(name(all), all);
+  EXPECT_EQ(name("simulated:t4,streams=4"), "simulated:t4");
 }
 
 TEST(SimulatedOptions, RefusesWhatItDoesNotKnow) {
@@ -63,6 +67,8 @@ TEST(SimulatedOptions, RefusesWhatItDoesNotKnow) {
   refuses("simulated:t4,memory=0", "'memory=0' is not a size");
   refuses("simulated:t4,memory=1XB", "'memory=1XB' is not a size");
   refuses("simulated:t4,memory=17TiB", "'memory=17TiB' is not a size");
+  refuses("simulated:t4,streams=0", "'streams=0' is not a count from 1 on");
+  refuses("simulated:t4,streams=129", "'streams=129' is not a count of at most 128");
   refuses("simulated:t4,seed=-1", "'seed=-1' is not a whole number that is not negative");
   refuses("simulated:t4,fault=launch:0", "'fault=launch:0' is not a count from 1 on");
   refuses("simulated:t4,fault=launch", "'fault=launch' is not a count from 1 on");
