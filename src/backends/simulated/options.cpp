@@ -13,7 +13,7 @@ namespace tessera::backends::simulated {
 namespace {
 
 constexpr std::string_view kKeys =
-    "compute=reference|cpu|none, memory=SIZE, seed=N, number=N, streams=N, check=memory|none, "
+    "compute=reference|cpu|none, memory=SIZE, seed=N, number=N, streams=N, shuffle=N, check=memory|none, "
     "fault=allocation:N|launch:N|slow_copies:FACTOR";
 
 [[noreturn]] void refuse(std::string_view name, std::string_view part, std::string_view expected) {
@@ -108,6 +108,7 @@ void parse_option(std::string_view name, std::string_view part, Options& options
   else if (key == "seed") options.seed = static_cast<std::uint64_t>(parse_count(name, part, value, 0));
   else if (key == "number") options.number = parse_count(name, part, value, 0);
   else if (key == "streams") options.streams = parse_streams(name, part, value);
+  else if (key == "shuffle") options.shuffle = parse_count(name, part, value, 0);
   else if (key == "check") options.checks_memory = parse_check(name, part, value);
   else if (key == "fault") parse_fault(name, part, value, options.faults);
   else fail(ErrorKind::invalid_argument, "device '{}': there is no option '{}'; options: {}", name, key, kKeys);
@@ -161,6 +162,7 @@ std::string name_of(const Options& options) {
   if (options.seed != 0) name += fmt::format(",seed={}", options.seed);
   if (options.number != 0) name += fmt::format(",number={}", options.number);
   if (options.streams != usual_streams(options.profile)) name += fmt::format(",streams={}", options.streams);
+  if (options.shuffle != 0) name += fmt::format(",shuffle={}", options.shuffle);
   if (!options.checks_memory) name += ",check=none";
   const Faults& faults = options.faults;
   if (faults.failing_allocation != 0) name += fmt::format(",fault=allocation:{}", faults.failing_allocation);

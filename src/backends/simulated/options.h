@@ -27,6 +27,7 @@ struct Options {
   std::uint64_t seed = 0;         // orders operations that could start at the same time
   std::int64_t number = 0;        // distinguishes devices with equal options
   std::int64_t streams = 0;       // DeviceProperties::streams; parse_options replaces 0 by what suits the profile
+  std::int64_t shuffle = 0;       // a seed of pauses that let streams interleave in other orders; 0: none
   bool checks_memory = true;      // reports operations that use memory as CUDA forbids (memory_checker.h)
   Faults faults;
 };

@@ -5,8 +5,18 @@
 
 #include "backends/simulated/recording.h"
 #include "base/error.h"
+#include "base/numbers/philox.h"
 
 namespace tessera::backends::simulated {
+
+namespace {
+
+std::uint64_t pauses_of(const Options& options, int stream) {
+  if (options.shuffle == 0) return 0;
+  return base::Philox(static_cast<std::uint64_t>(options.shuffle), static_cast<std::uint64_t>(stream)).next_u64() | 1;
+}
+
+}  // namespace
 
 void Mark::pass(const std::exception_ptr& failure) {
   const std::lock_guard lock(mutex_);
@@ -75,7 +85,9 @@ std::int64_t SimulatedEvent::time_ns() const {
 }
 
 SimulatedStream::SimulatedStream(SimulatedMachine& machine)
-    : machine_(machine), number_(machine.timeline().add_stream()), queue_(std::make_shared<WorkQueue>()) {}
+    : machine_(machine),
+      number_(machine.timeline().add_stream()),
+      queue_(std::make_shared<WorkQueue>(pauses_of(machine.options(), number_))) {}
 
 SimulatedStream::~SimulatedStream() {
   if (is_capturing()) capture_->invalidate_without_throwing("a stream was destroyed while it recorded work");

@@ -1,12 +1,14 @@
 #include "backends/simulated/work_queue.h"
 
+#include <chrono>
 #include <system_error>
 
 #include "base/error.h"
+#include "base/numbers/philox.h"
 
 namespace tessera::backends::simulated {
 
-WorkQueue::WorkQueue() {
+WorkQueue::WorkQueue(std::uint64_t pauses) : pauses_(pauses) {
   try {
     thread_ = std::thread([this] { run_tasks(); });
   } catch (const std::system_error&) {
@@ -49,6 +51,12 @@ std::exception_ptr WorkQueue::take_failure() {
   return std::exchange(failure_, nullptr);
 }
 
+// Every fourth task is late by up to 64 us.
+void WorkQueue::pause() {
+  const std::uint64_t random = base::Philox(pauses_, tasks_begun_++).next_u64();
+  if (random % 4 == 0) std::this_thread::sleep_for(std::chrono::nanoseconds(random >> 48));
+}
+
 void WorkQueue::run_tasks() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -59,6 +67,7 @@ void WorkQueue::run_tasks() {
     running_ = true;
     std::exception_ptr failure = failure_;
     lock.unlock();
+    if (pauses_ != 0) pause();
     if (task.forgets) {
       failure = nullptr;
     } else if (task.always) {

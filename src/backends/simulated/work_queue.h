@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -13,8 +14,9 @@ namespace tessera::backends::simulated {
 
 class WorkQueue {
  public:
-  // Throws Error(over_budget) if the system cannot start another thread.
-  WorkQueue();
+  // `pauses`: a seed of short pauses before tasks, so that queues interleave in ever other orders; 0: none. Throws
+  // Error(over_budget) if the system cannot start another thread.
+  explicit WorkQueue(std::uint64_t pauses = 0);
   // Waits until the queue is empty; failures that nobody took are lost.
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
@@ -38,7 +40,10 @@ class WorkQueue {
   };
   void push(Task task);
   void run_tasks();
+  void pause();
 
+  const std::uint64_t pauses_;
+  std::uint64_t tasks_begun_ = 0;  // of the thread
   std::mutex mutex_;
   std::condition_variable pushed_, emptied_;
   std::deque<Task> tasks_;  // the first one is running if `running_`

@@ -43,7 +43,7 @@ TEST(SimulatedOptions, EqualDevicesHaveEqualNames) {
   EXPECT_EQ(name("simulated:h100-sxm,compute=reference,memory=80GB"), "simulated:h100-sxm");
   EXPECT_EQ(name("simulated:t4,number=1,compute=cpu"), name("simulated:t4,compute=cpu,number=1"));
   const char* all =
-      "simulated:t4,compute=none,memory=4096,seed=3,number=2,streams=2,fault=allocation:4,fault=launch:5,"
+      "simulated:t4,compute=none,memory=4096,seed=3,number=2,streams=2,shuffle=6,fault=allocation:4,fault=launch:5,"
       "fault=slow_copies:2.5";
   EXPECT_EQ(name(all), all);
   EXPECT_EQ(name("simulated:t4,streams=4"), "simulated:t4");
