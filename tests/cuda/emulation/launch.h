@@ -1,6 +1,7 @@
 // Launches of kernels in the emulation.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <tuple>
 #include <type_traits>
@@ -23,10 +24,16 @@ void launch(const LaunchOptions& options, void (*kernel)(Parameters...), const A
 // A kernel whose arguments come as pointers, as the driver's launch takes them.
 using PackedKernel = void (*)(void** arguments);
 
+struct ParameterLayout {
+  std::size_t bytes, alignment;
+};
+
 template <auto kKernel>
 struct Packed;
 template <class... Parameters, void (*kKernel)(Parameters...)>
 struct Packed<kKernel> {
+  static constexpr std::array<ParameterLayout, sizeof...(Parameters)> kParameters = {
+      ParameterLayout{sizeof(Parameters), alignof(Parameters)}...};
   static void call(void** arguments) { unpack(arguments, std::index_sequence_for<Parameters...>()); }
 
  private:

@@ -11,6 +11,7 @@ namespace tessera::cuda {
 struct EmulatedKernel {
   std::string_view name;
   emulation::PackedKernel call;
+  std::span<const emulation::ParameterLayout> parameters;  // in order
 };
 
 std::span<const EmulatedKernel> emulated_kernels();
