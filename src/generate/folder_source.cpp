@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "generate/language_source.h"
 #include "io/file.h"
+#include "io/json_nesting.h"
 #include "io/safetensors/safetensors_file.h"
 
 namespace tessera::generate {
@@ -24,8 +25,9 @@ constexpr std::int64_t kMostConfigBytes = std::int64_t{16} << 20;
 
 json read_config(const std::filesystem::path& path) {
   const std::vector<std::byte> bytes = io::read_file(path, kMostConfigBytes);
-  json config = json::parse(reinterpret_cast<const char*>(bytes.data()),
-                            reinterpret_cast<const char*>(bytes.data()) + bytes.size(), nullptr, false);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  io::check_json_nesting(text, fmt::format("'{}'", path.string()));
+  json config = json::parse(text, nullptr, false);
   require(config.is_object(), ErrorKind::invalid_model, "'{}' is no JSON object", path.string());
   // A model of images and texts has the configuration of its text part inside.
   if (config.contains("text_config") && config["text_config"].is_object()) config = json(config["text_config"]);
@@ -41,6 +43,13 @@ double number_in(const json& value, std::string_view key) {
   require(value.is_number(), ErrorKind::invalid_model, "'{}' of config.json is {}, expected a number", key,
           base::shown(value.dump()));
   return value.get<double>();
+}
+
+// A size of the configuration that lists are made of.
+std::int64_t size_in(double value, std::string_view key, std::int64_t most) {
+  require(value >= 0 && value <= static_cast<double>(most), ErrorKind::invalid_model,
+          "'{}' of config.json is {}, expected 0 to {}", key, value, most);
+  return static_cast<std::int64_t>(value);
 }
 
 class FolderConfig final : public models::ConfigValues {
@@ -126,9 +135,10 @@ class FolderConfig final : public models::ConfigValues {
     const json* window = find(config_, "sliding_window");
     const json* uses = find(config_, "use_sliding_window");
     if (window == nullptr || (uses != nullptr && uses->is_boolean() && !uses->get<bool>())) return;
-    const auto positions = static_cast<std::int64_t>(number_in(*window, "sliding_window"));
+    const std::int64_t positions =
+        size_in(number_in(*window, "sliding_window"), "sliding_window", std::int64_t{1} << 52);
     numbers_.insert_or_assign("attention.sliding_window", static_cast<double>(positions));
-    const std::int64_t layers = integer("block_count").value_or(0);
+    const std::int64_t layers = size_in(number("block_count").value_or(0), "num_hidden_layers", models::kMostLayers);
     if (const json* types = find(config_, "layer_types"); types != nullptr && types->is_array()) {
       for (const json& type : *types) {
         const bool slides = type == "sliding_attention";
@@ -161,7 +171,7 @@ class FolderConfig final : public models::ConfigValues {
                                 std::floor(size * number_in(*partial, "partial_rotary_factor")));
     const json* scaling = both != nullptr ? &base : find(config_, "rope_scaling");
     if (scaling != nullptr)
-      read_scaling(*scaling, static_cast<std::int64_t>(number("rope.dimension_count").value_or(size)));
+      read_scaling(*scaling, size_in(number("rope.dimension_count").value_or(size), "head_dim", models::kMostSize));
   }
 
   void read_scaling(const json& scaling, std::int64_t rotated) {

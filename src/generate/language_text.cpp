@@ -1,10 +1,13 @@
 #include "generate/language_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/file.h"
+#include "io/json_nesting.h"
 #include "io/model_format.h"
 
 namespace tessera::generate {
@@ -48,7 +51,9 @@ std::string contents(const std::filesystem::path& path) {
 // The object in a JSON file, empty when there is no such file.
 nlohmann::json object_in(const std::filesystem::path& path) {
   if (!io::is_present(path)) return nlohmann::json::object();
-  nlohmann::json json = nlohmann::json::parse(contents(path), nullptr, false);
+  const std::string text = contents(path);
+  io::check_json_nesting(text, fmt::format("'{}'", path.string()));
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   require(json.is_object(), ErrorKind::invalid_model, "'{}' is no JSON object", path.string());
   return json;
 }
@@ -69,8 +74,10 @@ std::string template_in(const nlohmann::json& config) {
   if (found == config.end()) return "";
   if (found->is_string()) return found->get<std::string>();
   if (!found->is_array()) return "";
-  for (const nlohmann::json& named : *found)
-    if (named.is_object() && named.value("name", "") == "default") return named.value("template", "");
+  for (const nlohmann::json& named : *found) {
+    if (!named.is_object() || !named.contains("name") || named["name"] != "default") continue;
+    return named.contains("template") && named["template"].is_string() ? named["template"].get<std::string>() : "";
+  }
   return "";
 }
 

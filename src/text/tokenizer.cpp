@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "io/file.h"
+#include "io/json_nesting.h"
 #include "text/tokenizer_impl.h"
 #include "text/unicode.h"
 
@@ -111,6 +112,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 }
 
 Tokenizer Tokenizer::from_json(std::string_view json) {
+  io::check_json_nesting(json, "the tokenizer.json");
   try {
     const nlohmann::json root = nlohmann::json::parse(json);
     require(root.is_object(), ErrorKind::invalid_argument, "a tokenizer.json holds one object, this holds none");

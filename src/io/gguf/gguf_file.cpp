@@ -163,6 +163,8 @@ std::optional<ShardName> shard_name(const std::string& name) {
 }  // namespace
 
 std::int64_t GgufTensor::elements() const {
+  // The other dimensions of a tensor without elements may be more together than a number holds.
+  if (std::ranges::find(dimensions, 0) != dimensions.end()) return 0;
   return std::accumulate(dimensions.begin(), dimensions.end(), std::int64_t{1}, std::multiplies<>());
 }
 

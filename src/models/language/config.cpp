@@ -11,16 +11,11 @@
 namespace tessera::models {
 namespace {
 
-constexpr std::int64_t kMostLayers = 1024, kMostSize = 1 << 20, kMostContext = std::int64_t{1} << 24;
+constexpr std::int64_t kMostContext = std::int64_t{1} << 24, kMostWindow = std::int64_t{1} << 32;
 
 std::int64_t size_of(const ConfigValues& values, std::string_view key, std::int64_t most,
                      std::optional<std::int64_t> otherwise = std::nullopt) {
-  std::optional<std::int64_t> found = values.integer(key);
-  if (!found) found = otherwise;
-  require(found.has_value(), ErrorKind::invalid_model, "the configuration of the model lacks '{}'", key);
-  require(*found >= 1 && *found <= most, ErrorKind::invalid_model, "'{}' of the model is {}, expected 1 to {}", key,
-          *found, most);
-  return *found;
+  return integer_of(values, key, 1, most, otherwise);
 }
 
 // A size that some models state for each layer; one for all of them is supported.
@@ -36,14 +31,10 @@ std::int64_t uniform_size(const ConfigValues& values, std::string_view key, std:
 
 RotaryTable read_rotary(const ConfigValues& values) {
   RotaryTable table;
-  table.base = values.number("rope.freq_base").value_or(10000);
-  require(table.base > 0 && std::isfinite(table.base), ErrorKind::invalid_model, "'rope.freq_base' of the model is {}",
-          table.base);
+  table.base = number_of(values, "rope.freq_base", kSmallestNumber, 10000);
   const std::string scaling = values.text("rope.scaling.type").value_or("none");
   if (scaling == "linear") {
-    table.linear_factor = values.number("rope.scaling.factor").value_or(1);
-    require(table.linear_factor > 0 && std::isfinite(table.linear_factor), ErrorKind::invalid_model,
-            "'rope.scaling.factor' of the model is {}", table.linear_factor);
+    table.linear_factor = number_of(values, "rope.scaling.factor", kSmallestNumber, 1);
   } else {
     // The divisors of the frequencies stand among the weights of the latter two.
     require(scaling == "none" || scaling == "llama3" || scaling == "longrope", ErrorKind::unsupported,
@@ -53,7 +44,41 @@ RotaryTable read_rotary(const ConfigValues& values) {
   return table;
 }
 
+void check_divisors(const RotaryTable& table) {
+  for (const double divisor : table.divisors)
+    require(divisor >= kSmallestNumber && divisor <= kLargestNumber, ErrorKind::invalid_model,
+            "a divisor of the frequencies of positions is {}, expected {:.0e} to {:.0e}", divisor, kSmallestNumber,
+            kLargestNumber);
+}
+
+std::int64_t checked_window(std::int64_t window) {
+  require(window >= 0 && window <= kMostWindow, ErrorKind::invalid_model,
+          "a window of attention of the model is {}, expected 0 to {}", window, kMostWindow);
+  return window;
+}
+
 }  // namespace
+
+std::int64_t integer_of(const ConfigValues& values, std::string_view key, std::int64_t least, std::int64_t most,
+                        std::optional<std::int64_t> otherwise) {
+  std::optional<std::int64_t> found = values.integer(key);
+  if (!found) found = otherwise;
+  require(found.has_value(), ErrorKind::invalid_model, "the configuration of the model lacks '{}'", key);
+  require(*found >= least && *found <= most, ErrorKind::invalid_model, "'{}' of the model is {}, expected {} to {}",
+          key, *found, least, most);
+  return *found;
+}
+
+double number_of(const ConfigValues& values, std::string_view key, double least, double otherwise) {
+  const double found = values.number(key).value_or(otherwise);
+  require(found >= least && found <= kLargestNumber, ErrorKind::invalid_model,
+          "'{}' of the model is {}, expected {} to {}", key, found, least, kLargestNumber);
+  return found;
+}
+
+std::int64_t window_of(const ConfigValues& values, std::int64_t otherwise) {
+  return checked_window(values.integer("attention.sliding_window").value_or(otherwise));
+}
 
 std::span<const LanguageArchitecture> language_architecture_table() {
   static constexpr LanguageArchitecture table[] = {
@@ -105,7 +130,7 @@ LanguageConfig read_language_config(const ConfigValues& values, const WeightSour
   require(context >= 0 && context <= trained, ErrorKind::invalid_argument,
           "a context of {} tokens, but the model was trained for {}", context, trained);
   config.context = context > 0 ? context : trained;
-  config.epsilon = values.number("attention.layer_norm_rms_epsilon").value_or(1e-5);
+  config.epsilon = number_of(values, "attention.layer_norm_rms_epsilon", 0, 1e-5);
   config.query_scale = 1 / std::sqrt(static_cast<double>(config.head_size));
   config.rotary = {read_rotary(values)};
   found->adapt(config, values, weights);
@@ -113,10 +138,11 @@ LanguageConfig read_language_config(const ConfigValues& values, const WeightSour
   require(windows.empty() || windows.size() == config.layers.size(), ErrorKind::invalid_model,
           "the model states windows for {} layers, but it has {}", windows.size(), config.layers.size());
   for (std::size_t i = 0; i < windows.size(); ++i) {
-    config.layers[i].window = windows[i];
+    config.layers[i].window = checked_window(windows[i]);
     // Where there are two tables of positions, the second one is for layers with a window.
     if (config.rotary.size() > 1) config.layers[i].rotary = windows[i] > 0 ? 1 : 0;
   }
+  for (const RotaryTable& table : config.rotary) check_divisors(table);
   return config;
 }
 

@@ -13,8 +13,8 @@ void adapt_common(LanguageConfig& config, const ConfigValues& values, std::int64
   // The largest model of each generation scales by the hidden size per head, the others by the size of a head; a
   // configuration file says which.
   const bool is_large = static_cast<std::int64_t>(config.layers.size()) == large_layers;
-  const double size = values.number("attention.query_pre_attn_scalar")
-                          .value_or(static_cast<double>(is_large ? config.hidden / config.heads : config.head_size));
+  const double size = number_of(values, "attention.query_pre_attn_scalar", kSmallestNumber,
+                                static_cast<double>(is_large ? config.hidden / config.heads : config.head_size));
   config.query_scale = 1 / std::sqrt(size);
 }
 
@@ -23,19 +23,19 @@ void adapt_common(LanguageConfig& config, const ConfigValues& values, std::int64
 void adapt_gemma2(LanguageConfig& config, const ConfigValues& values, const WeightSource&) {
   constexpr std::int64_t kLargeLayers = 46, kUsualWindow = 4096;
   adapt_common(config, values, kLargeLayers);
-  config.score_softcap = values.number("attn_logit_softcapping").value_or(50);
-  config.logit_softcap = values.number("final_logit_softcapping").value_or(30);
-  const std::int64_t window = values.integer("attention.sliding_window").value_or(kUsualWindow);
+  config.score_softcap = number_of(values, "attn_logit_softcapping", 0, 50);
+  config.logit_softcap = number_of(values, "final_logit_softcapping", 0, 30);
+  const std::int64_t window = window_of(values, kUsualWindow);
   for (std::size_t i = 0; i < config.layers.size(); i += 2) config.layers[i].window = window;
 }
 
 void adapt_gemma3(LanguageConfig& config, const ConfigValues& values, const WeightSource&) {
   constexpr std::int64_t kLargeLayers = 62, kUsualWindow = 1024, kUsualPattern = 6;
   adapt_common(config, values, kLargeLayers);
-  const std::int64_t window = values.integer("attention.sliding_window").value_or(kUsualWindow);
-  const std::int64_t pattern = values.integer("attention.sliding_window_pattern").value_or(kUsualPattern);
+  const std::int64_t window = window_of(values, kUsualWindow);
+  const std::int64_t pattern = integer_of(values, "attention.sliding_window_pattern", 1, kMostLayers, kUsualPattern);
   RotaryTable local;
-  local.base = values.number("rope.local.freq_base").value_or(10000);
+  local.base = number_of(values, "rope.local.freq_base", kSmallestNumber, 10000);
   config.rotary.push_back(local);
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     if ((static_cast<std::int64_t>(i) + 1) % pattern == 0) continue;

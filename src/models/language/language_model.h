@@ -15,6 +15,8 @@ namespace tessera::models {
 
 // Positions of one page of the cache of keys and values.
 inline constexpr std::int64_t kCachePageRows = 32;
+// The most layers that a configuration may state, and the largest size of any part of a layer.
+inline constexpr std::int64_t kMostLayers = 1024, kMostSize = 1 << 20;
 
 // The values of a model's configuration by the keys of GGUF files, without the architecture's name:
 // "attention.head_count". Functions throw Error(invalid_model) for a value of another kind.
@@ -82,7 +84,7 @@ std::vector<std::string_view> language_architectures();
 
 // Reads and checks the configuration for a context of at most `context` positions (0: the model's own). Throws Error:
 // unsupported, naming the architecture or the part of it that is not supported; invalid_model for missing keys and
-// sizes that do not fit.
+// sizes and numbers that do not fit.
 LanguageConfig read_language_config(const ConfigValues& values, const WeightSource& weights, std::int64_t context = 0);
 
 struct LanguageBuildOptions {

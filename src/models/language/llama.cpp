@@ -7,7 +7,7 @@ namespace tessera::models {
 void adapt_llama(LanguageConfig& config, const ConfigValues& values, const WeightSource& weights) {
   config.turns_neighbours = values.turns_neighbours();
   config.rotary[0].divisors = vector_of(weights, "rope_freqs.weight", config.rotated / 2);
-  const std::int64_t window = values.integer("attention.sliding_window").value_or(0);
+  const std::int64_t window = window_of(values, 0);
   for (LanguageLayer& layer : config.layers) layer.window = window;
 }
 

@@ -14,11 +14,10 @@ void adapt_phi3(LanguageConfig& config, const ConfigValues& values, const Weight
       vector_of(weights, config.context > original ? "rope_factors_long.weight" : "rope_factors_short.weight",
                 config.rotated / 2);
   if (!rotary.divisors.empty() && trained > original && original > 1)
-    rotary.magnitude =
-        values.number("rope.scaling.attn_factor")
-            .value_or(std::sqrt(1 + std::log(static_cast<double>(trained) / static_cast<double>(original)) /
-                                        std::log(static_cast<double>(original))));
-  const std::int64_t window = values.integer("attention.sliding_window").value_or(0);
+    rotary.magnitude = number_of(values, "rope.scaling.attn_factor", kSmallestNumber,
+                                 std::sqrt(1 + std::log(static_cast<double>(trained) / static_cast<double>(original)) /
+                                                   std::log(static_cast<double>(original))));
+  const std::int64_t window = window_of(values, 0);
   for (LanguageLayer& layer : config.layers) layer.window = window;
 }
 

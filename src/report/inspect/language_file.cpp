@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "io/file.h"
 #include "io/gguf/gguf_file.h"
+#include "io/json_nesting.h"
 #include "io/model_format.h"
 #include "io/safetensors/safetensors_file.h"
 
@@ -120,6 +121,7 @@ nlohmann::json json_file(const std::filesystem::path& path) {
   if (!io::is_present(path)) return nullptr;
   const std::vector<std::byte> bytes = io::read_file(path, kMostJsonBytes);
   const auto* begin = reinterpret_cast<const char*>(bytes.data());
+  io::check_json_nesting({begin, bytes.size()}, fmt::format("'{}'", path.string()));
   nlohmann::json json = nlohmann::json::parse(begin, begin + bytes.size(), nullptr, false);
   require(json.is_object(), ErrorKind::invalid_model, "'{}' is no JSON object", path.string());
   return json;
@@ -220,7 +222,9 @@ std::string language_file_text(const LanguageFileInfo& info, bool weights, bool 
 nlohmann::json language_file_json(const LanguageFileInfo& info, const std::string& title) {
   nlohmann::json sizes = nlohmann::json::object(), formats = nlohmann::json::array(), tensors = nlohmann::json::array();
   for (const auto& [key, value] : info.sizes) {
-    const nlohmann::json number = nlohmann::json::parse(value, nullptr, false);
+    // A list of numbers at most; a text of the file may look like anything.
+    const bool is_flat = io::json_nesting(value, 2) < 2;
+    const nlohmann::json number = is_flat ? nlohmann::json::parse(value, nullptr, false) : nlohmann::json(value);
     sizes[key] = number.is_discarded() ? nlohmann::json(value) : number;
   }
   for (const LanguageFileInfo::Format& format : info.formats)

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "io/json_nesting.h"
 #include "text/template/template_evaluator.h"
 #include "text/template/template_syntax.h"
 
@@ -55,6 +56,7 @@ RenderedChat ChatTemplate::render(const nlohmann::ordered_json& variables, const
 }
 
 RenderedChat ChatTemplate::render_json(std::string_view variables, const TemplateOptions& options) const {
+  io::check_json_nesting(variables, "the variables of a chat template");
   nlohmann::ordered_json parsed;
   try {
     parsed = nlohmann::ordered_json::parse(variables);

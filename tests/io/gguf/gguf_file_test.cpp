@@ -142,6 +142,13 @@ TEST(GgufFile, DimensionsAreChecked) {
   EXPECT_THAT(read_error(Bytes().header(1, 0).tensor("w", {33}, 2, 0)), HasSubstr("whose blocks have 32 elements"));
 }
 
+TEST(GgufFile, ATensorWithoutElementsMayHaveLargeDimensions) {
+  constexpr std::uint64_t large = std::uint64_t{1} << 40;
+  Bytes bytes;
+  bytes.header(1, 0).tensor("empty", {large, 0, large}, 0, 0).contents(0);
+  EXPECT_EQ(read(bytes).tensor("empty").elements(), 0);
+}
+
 TEST(GgufFile, UnknownTensorTypesAreNamed) {
   EXPECT_THAT(read_error(Bytes().header(1, 0).tensor("w", {256}, 16, 0)),
               HasSubstr("tensor 'w' is stored as IQ2_XXS, which is not supported"));

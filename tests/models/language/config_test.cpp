@@ -1,4 +1,7 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "support/expect_error.h"
 #include "support/tiny_language_model.h"
@@ -114,9 +117,36 @@ TEST(LanguageConfig, RefusesSizesThatDoNotFit) {
                  "'rope.dimension_count' of the model is 7, which is odd");
   expect_refused(with("rope.dimension_count", 20), ErrorKind::invalid_model,
                  "'rope.dimension_count' of the model is 20, expected 1 to 18");
+  expect_refused(with("attention.sliding_window", -1), ErrorKind::invalid_model,
+                 "a window of attention of the model is -1, expected 0 to 4294967296");
   TinyLanguageModel model = tiny_language_model("llama");
   model.numbers.erase("embedding_length");
   expect_refused(model, ErrorKind::invalid_model, "the configuration of the model lacks 'embedding_length'");
+}
+
+// Numbers that would divide by zero, or make all logits infinite or none.
+TEST(LanguageConfig, RefusesNumbersThatDoNotCompute) {
+  const auto expect_refusal = [](const char* architecture, const char* key, double value, const char* expected) {
+    TinyLanguageModel model = tiny_language_model(architecture);
+    model.numbers[key] = value;
+    model.texts["rope.scaling.type"] = std::string_view(key) == "rope.scaling.factor" ? "linear" : "none";
+    expect_refused(model, ErrorKind::invalid_model,
+                   fmt::format("'{}' of the model is {}, expected {}", key, value, expected));
+  };
+  for (const double value : {-1.0, 2e30, HUGE_VAL, -HUGE_VAL, std::nan("")}) {
+    expect_refusal("llama", "attention.layer_norm_rms_epsilon", value, "0 to 1e+30");
+    expect_refusal("llama", "rope.freq_base", value, "1e-30 to 1e+30");
+    expect_refusal("llama", "rope.scaling.factor", value, "1e-30 to 1e+30");
+    expect_refusal("gemma2", "attn_logit_softcapping", value, "0 to 1e+30");
+    expect_refusal("gemma2", "final_logit_softcapping", value, "0 to 1e+30");
+    expect_refusal("gemma3", "attention.query_pre_attn_scalar", value, "1e-30 to 1e+30");
+    expect_refusal("gemma3", "rope.local.freq_base", value, "1e-30 to 1e+30");
+  }
+  expect_refusal("gemma3", "attention.sliding_window_pattern", 0, "1 to 1024");
+  TinyLanguageModel model = tiny_language_model("llama");
+  model.add("rope_freqs.weight", 1, 9, base::BlockFormat::f32, 0, 0);
+  expect_refused(model, ErrorKind::invalid_model,
+                 "a divisor of the frequencies of positions is 0, expected 1e-30 to 1e+30");
 }
 
 }  // namespace
