@@ -11,7 +11,9 @@
 #include "base/log.h"
 #include "common.h"
 #include "cost/profile.h"
+#include "generation_explanation.h"
 #include "io/file.h"
+#include "io/model_format.h"
 #include "option_values.h"
 #include "report/measure/calibration.h"
 #include "report/measure/device_profile.h"
@@ -29,6 +31,7 @@ struct ExplainOptions {
   std::string precision = "f32", convergence, html;
   double samples = 0;
   bool training = false, measure = false, learn = false, json = false, all = false;
+  std::int64_t depth = 0, prompt_tokens = 512;
 };
 
 std::string text_or_file(const std::string& text) {
@@ -88,8 +91,29 @@ Model model_to_explain(const ExplainOptions& options) {
   return options.training ? train::usual_training_step(model) : model;
 }
 
+// A language model: the step of one token, and the step of a prompt.
+void run_generation_explain(const ExplainOptions& options) {
+  require(!options.training && !options.measure && !options.learn && options.convergence.empty() && !options.all,
+          ErrorKind::invalid_argument,
+          "--training, --measure, --learn, --convergence and --all do not apply to a language model; 'tessera bench' "
+          "measures it");
+  GenerationExplainOptions how;
+  how.explain = explain_options(options);
+  how.depth = options.depth;
+  how.prompt_tokens = options.prompt_tokens;
+  const GenerationExplanation explanation =
+      explain_generation(options.model.model, std::filesystem::path(options.model.model).filename().string(), how);
+  if (!options.html.empty()) write_text(options.html, report::explanation_html(explanation.steps[0].explanation));
+  fmt::print("{}", options.json ? generation_json(explanation) + "\n" : generation_text(explanation));
+}
+
+bool is_language_model(const std::string& path) {
+  return !path.ends_with(".toml") && io::is_language_model(model_path(path));
+}
+
 void run_explain(const ExplainOptions& options) {
   check_outputs({options.html});
+  if (is_language_model(options.model.model)) return run_generation_explain(options);
   const report::ExplainOptions how = explain_options(options);
   const Model model = model_to_explain(options);
   const report::Explanation explanation =
@@ -107,7 +131,7 @@ void add_explain(CLI::App& app) {
   auto options = std::make_shared<ExplainOptions>();
   CLI::App* verb =
       app.add_subcommand("explain", "Say where the time goes, what bounds each layer, and what would help");
-  add_model_options(*verb, options->model);
+  add_model_options(*verb, options->model, "an .onnx, .tsr or .gguf file, or a folder with .safetensors files");
   verb->add_option("--device", options->devices,
                    "Which device: cpu (this one), a name from the list below, or a FILE.toml; may be repeated, the "
                    "first is the one that advice is for");
@@ -131,6 +155,12 @@ void add_explain(CLI::App& app) {
       ->check(whole_number(0, base::kMostThreads));
   verb->add_option("--seed", options->model.seed, "Seed of made-up inputs for --measure (1 if not given)")
       ->check(whole_number(0, kMostSeed));
+  verb->add_option("--depth", options->depth, "Of a language model: tokens before those of the steps")
+      ->capture_default_str()
+      ->check(whole_number(0, 1 << 24));
+  verb->add_option("--prompt-tokens", options->prompt_tokens, "Of a language model: tokens of the prompt's step")
+      ->capture_default_str()
+      ->check(whole_number(1, generate::LanguageStep::kMostRows));
   std::string names;
   for (const cost::DeviceProfile& profile : cost::built_in_profiles()) {
     if (profile.kind == cost::DeviceKind::gpu) names += fmt::format("  {:<14} {}\n", profile.name, profile.title);
@@ -139,6 +169,7 @@ void add_explain(CLI::App& app) {
                "\nExamples:\n"
                "  tessera explain resnet50.onnx --dim batch=1 --measure\n"
                "  tessera explain resnet50.onnx --dim batch=1 --learn\n"
+               "  tessera explain model.gguf --depth 2048           # one token, and a prompt, against memory's speed\n"
                "  tessera explain examples/digits.toml --measure    # the training step of a configuration\n"
                "  tessera explain resnet50.onnx --dim batch=32 --device a100-40-sxm --device h100-sxm --precision f16 "
                "--html report.html\n"

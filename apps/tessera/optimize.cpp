@@ -6,9 +6,11 @@
 #include <optional>
 
 #include "backends/backend_table.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "common.h"
+#include "io/model_format.h"
 #include "passes/pipeline.h"
 #include "report/explain/graph_cost.h"
 #include "report/inspect/optimisation.h"
@@ -84,6 +86,11 @@ void run_optimize(const OptimizeOptions& options) {
   check_output_name(options.output);
   require(!options.verify || backends::find_device(options.model.device).computes(), ErrorKind::invalid_argument,
           "--verify: device '{}' computes nothing that could be compared", options.model.device);
+  require(
+      !io::is_language_model(model_path(options.model.model)), ErrorKind::unsupported,
+      "'{}' is a language model, of which there are no packages: 'tessera generate' maps its weights as they lie in "
+      "the file and optimises its steps when it loads them",
+      options.model.model);
   const Model model = load_model(options.model);
   const report::CpuProfile cpu = report::load_cpu_profile();
   const cost::DeviceProfile profile = options.model.threads == 1 ? cpu.profile.with_one_thread() : cpu.profile;

@@ -8,7 +8,6 @@
 #include "generate/language_source.h"
 #include "generate/language_step.h"
 #include "generate/language_text.h"
-#include "io/model_format.h"
 #include "tessera/generate.h"
 #include "text/template/encode_chat.h"
 
@@ -37,20 +36,10 @@ struct Parts {
   LanguageText text;
 };
 
-Parts parts_of(const std::filesystem::path& given) {
-  const std::filesystem::path path = io::language_model_at(given);
-  if (io::is_gguf_file(path)) {
-    const io::GgufFile file = io::GgufFile::open(path);
-    return {generate::source_of_gguf(file), generate::text_of_gguf(file)};
-  }
-  require(io::is_language_model(path), ErrorKind::invalid_argument,
-          "'{}' is no language model; expected a .gguf file, or a folder with config.json, tokenizer.json and "
-          ".safetensors files",
-          path.string());
-  const std::filesystem::path folder = io::is_folder(path)      ? path
-                                       : path.has_parent_path() ? path.parent_path()
-                                                                : std::filesystem::path(".");
-  return {generate::source_of_folder(folder), generate::text_of_folder(folder)};
+Parts parts_of(const std::filesystem::path& path) {
+  const generate::LanguageFiles files = generate::open_language_files(path);
+  return {generate::source_of(files),
+          files.gguf ? generate::text_of_gguf(*files.gguf) : generate::text_of_folder(files.folder)};
 }
 
 DType cache_type(const std::string& name) {

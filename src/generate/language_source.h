@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "io/gguf/gguf_file.h"
 #include "models/language/language_model.h"
@@ -15,6 +16,15 @@ struct LanguageSource {
   std::unique_ptr<const models::WeightSource> weights;
 };
 
+// The files that a path leads to: an open GGUF file, or a folder with safetensors files.
+struct LanguageFiles {
+  std::optional<io::GgufFile> gguf;
+  std::filesystem::path folder;
+};
+// Throws Error as GgufFile::open does, and invalid_argument for what is no language model.
+LanguageFiles open_language_files(const std::filesystem::path& path);
+
+LanguageSource source_of(const LanguageFiles& files);
 // Weights are views of the mapped file.
 LanguageSource source_of_gguf(const io::GgufFile& file);
 // From config.json and the safetensors files of a folder, under the names of GGUF files. Throws Error: invalid_model

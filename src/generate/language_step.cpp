@@ -35,7 +35,23 @@ Tensor filled(Shape shape, std::int64_t value) {
   return tensor;
 }
 
+Model symbolic_step(const models::LanguageConfig& config, const models::WeightSource& weights,
+                    const LanguageStepOptions& options) {
+  const models::LanguageBuildOptions build{pages_of(options, config.context), options.cache_type, options.exact};
+  return Model(std::make_shared<const ir::Graph>(models::build_language_model(config, weights, build)));
+}
+
 }  // namespace
+
+Model step_model(const models::ConfigValues& values, const models::WeightSource& weights,
+                 const LanguageStepOptions& options, std::int64_t rows) {
+  const models::LanguageConfig config = models::read_language_config(values, weights, context_of(values, options));
+  return symbolic_step(config, weights, options)
+      .with_dims({{"rows", padded(static_cast<std::size_t>(rows))},
+                  {"sequences", 1},
+                  {"columns", base::ceil_divide(config.context, kCachePageRows)},
+                  {"wanted", 1}});
+}
 
 LanguageStep::LanguageStep(const models::ConfigValues& values, const models::WeightSource& weights,
                            const LanguageStepOptions& options)
@@ -43,13 +59,11 @@ LanguageStep::LanguageStep(const models::ConfigValues& values, const models::Wei
       vocabulary_(models::vocabulary_of(config_, weights)),
       columns_(base::ceil_divide(config_.context, kCachePageRows)),
       pool_(pages_of(options, config_.context), kCachePageRows, columns_) {
-  const models::LanguageBuildOptions build{pages_of(options, config_.context), options.cache_type, options.exact};
   SessionOptions session;
   session.threads = options.threads;
   session.memory_limit_bytes = options.memory_limit_bytes;
   session.max_cached_plans = kMostPlans;
-  session_ = std::make_unique<Session>(
-      Model(std::make_shared<const ir::Graph>(models::build_language_model(config_, weights, build))), session);
+  session_ = std::make_unique<Session>(symbolic_step(config_, weights, options), session);
 }
 
 std::span<const float> LanguageStep::run(std::span<const StepRow> rows, std::span<const std::int64_t> wanted,

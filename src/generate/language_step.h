@@ -22,6 +22,11 @@ struct LanguageStepOptions {
 
 inline constexpr std::int64_t kUsualContext = 8192;
 
+// A step of `rows` rows of one sequence, at the end of a context of that size, as a model with fixed sizes: for those
+// who plan it and do not run it. Throws Error as LanguageStep does.
+Model step_model(const models::ConfigValues& values, const models::WeightSource& weights,
+                 const LanguageStepOptions& options, std::int64_t rows);
+
 class LanguageStep final : public ModelStep {
  public:
   static constexpr std::int64_t kMostRows = 512;

@@ -5,14 +5,17 @@ Standard library only.
     generate_test.py TESSERA
 """
 import json
+import os
 import pathlib
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
+import language_files
 import program
-from program import INVALID, IO, NOT_FOUND, WRONG_CALL, run
+from program import INVALID, IO, NOT_FOUND, UNSUPPORTED, WRONG_CALL, run
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / ".models" / "smollm2"
 MODEL = FOLDER / "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -42,6 +45,73 @@ class Refusals(unittest.TestCase):
             (pathlib.Path(folder) / "model.safetensors").symlink_to(pathlib.Path(folder) / "model.safetensors")
             for verb in (("generate", folder, "-p", "x"), ("info", folder), ("bench", folder)):
                 self.fails(IO, "symbolic link", *verb)
+
+
+class OtherVerbs(Refusals):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.model = pathlib.Path(holder.name) / "m.gguf"
+        self.model.write_bytes(language_files.gguf())
+
+    def test_optimize_says_that_there_are_no_packages(self):
+        package = self.model.with_name("m.tsr")
+        self.fails(UNSUPPORTED, "is a language model, of which there are no packages", "optimize", self.model, "-o",
+                   package)
+        self.assertFalse(package.exists())
+
+    def test_explain_compares_steps_with_the_speed_of_memory(self):
+        done = run("explain", self.model, "--json", "--prompt-tokens", 16, "--depth", 8)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        explained = json.loads(done.stdout)
+        self.assertEqual((explained["model"], explained["architecture"]), ("m.gguf", "llama"))
+        decoding, prompt = explained["steps"]
+        self.assertEqual((decoding["rows"], decoding["depth"], prompt["rows"]), (1, 8, 16))
+        # Each token reads all matrices; of the table of embeddings, which is the head's too, at least once.
+        weights = sum(len(data) for name, (_, data) in language_files.weights().items() if "norm" not in name)
+        self.assertGreater(decoding["bytes"], weights)
+        self.assertLess(decoding["bytes"], 2 * weights)
+        self.assertLess(prompt["bytes_per_token"], decoding["bytes_per_token"] / 4)
+        for step in (decoding, prompt):
+            self.assertAlmostEqual(step["memory_seconds"], step["bytes"] / explained["device"]["bandwidth"])
+            self.assertAlmostEqual(step["most_tokens_per_second"], step["rows"] / step["memory_seconds"])
+            products = next(kind for kind in step["operators"] if kind["operator"] == "tessera::BlockLinear")
+            self.assertEqual(products["layers"], 8)
+            self.assertAlmostEqual(sum(kind["seconds"] for kind in step["operators"]), step["predicted_seconds"])
+        done = run("explain", self.model, "--json", "--prompt-tokens", 1, "--depth", 60)
+        deeper = json.loads(done.stdout)["steps"][0]
+        self.assertGreater(deeper["bytes"], decoding["bytes"])
+        # The rows of keys and values in float32 are read and written, and the rest of the cache is left alone.
+        appends = next(kind for kind in deeper["operators"] if kind["operator"] == "tessera::AppendRows")
+        self.assertEqual(appends["layers"], 2)
+        self.assertLessEqual(appends["bytes"], 2 * 2 * 4 * language_files.HIDDEN)
+        elsewhere = run("explain", self.model, "--json", "--prompt-tokens", 16, "--device", "h100-sxm")
+        self.assertEqual(json.loads(elsewhere.stdout)["device"]["name"], "h100-sxm")
+        text = run("explain", self.model, "--prompt-tokens", 16)
+        self.assertIn("of memory's speed", text.stdout)
+        self.fails(WRONG_CALL, "a context of 513 tokens", "explain", self.model, "--depth", 1)
+        self.fails(WRONG_CALL, "do not apply to a language model", "explain", self.model, "--measure")
+
+
+class KilledProcesses(unittest.TestCase):
+    def test_leave_no_file_behind(self):
+        values = language_files.metadata()
+        values["llama.context_length"] = (language_files.U32, 1 << 20)
+        with tempfile.TemporaryDirectory() as holder:
+            folder = pathlib.Path(holder)
+            (folder / "m.gguf").write_bytes(language_files.gguf(values))
+            environment = os.environ | {name: holder for name in ("TMPDIR", "HOME", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
+                                                                  "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
+            for verb in (("generate", "m.gguf", "-p", "hello", "--ignore-eos", "-n", 1 << 19, "--context", 1 << 20),
+                         ("bench", "m.gguf", "--answer-tokens", 1 << 19, "--prompt-tokens", 512)):
+                for seconds in (0.02, 0.2, 0.5):
+                    with subprocess.Popen([program.path, *map(str, verb)], stdout=subprocess.DEVNULL,
+                                          stderr=subprocess.PIPE, cwd=folder, env=environment) as child:
+                        time.sleep(seconds * program.PATIENCE)
+                        child.kill()
+                        _, errors = child.communicate()
+                    self.assertEqual(child.returncode, -signal.SIGKILL, errors)
+                    self.assertEqual([path.name for path in folder.rglob("*")], ["m.gguf"])
 
 
 @unittest.skipUnless(MODEL.exists(), "scripts/fetch_models.py fetches smollm2")

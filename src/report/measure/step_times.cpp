@@ -47,12 +47,33 @@ std::vector<double> step_seconds(Session& session, const NamedValues& inputs, in
   return result;
 }
 
+namespace {
+
+// The bytes of a step's outputs that are written over the present values of variables.
+double bytes_over_variables(const plan::Plan& plan, const plan::Step& step) {
+  double bytes = 0;
+  for (std::int32_t i = 0; i < step.output_count; ++i) {
+    const plan::Slot& slot = plan.slots[static_cast<std::size_t>(step.first_output + i)];
+    const bool is_over =
+        slot.place == plan::Place::result && slot.update_of >= 0 &&
+        std::ranges::find(plan.written_over, static_cast<std::size_t>(slot.update_of)) != plan.written_over.end();
+    if (is_over && slot.type.is_tensor() && slot.type.shape().has_value())
+      bytes += static_cast<double>(byte_count(slot.type.dtype, *slot.type.shape()));
+  }
+  return bytes;
+}
+
+}  // namespace
+
 std::vector<std::optional<cost::Work>> work_of_steps(const plan::Plan& plan, cost::WorkPrecision precision) {
   std::vector<std::optional<cost::Work>> list;
   for (const plan::Step& step : plan.steps) {
     std::optional<cost::Work> work;
     if (step.kind != plan::StepKind::copy) work = cost::work_of(plan.graph, step.node, precision);
     if (work && step.kind == plan::StepKind::alias) work->cost = {}, work->weight_bytes = 0;
+    // An update where the variable lies writes no more of it than it reads for that: rows of a cache, not the cache.
+    const double over = work ? bytes_over_variables(plan, step) : 0;
+    if (work && over > work->cost.bytes_read) work->cost.bytes_written -= over - work->cost.bytes_read;
     if (work && step.entry != nullptr) work->kernel = step.entry->name;
     list.push_back(std::move(work));
   }
