@@ -138,13 +138,21 @@ struct EndingGate : StepGate {
   int asked = 0;
 };
 
-TEST_F(LanguageStepTest, GoesOnAfterStepsThatWereCancelled) {
-  LanguageStep step(model, model, options_of(DType::f16));
+struct CancelledSteps : LanguageStepTest, testing::WithParamInterface<DType> {
+  DType cache = GetParam();
+};
+INSTANTIATE_TEST_SUITE_P(Caches, CancelledSteps, testing::Values(DType::f16, DType::i8));
+
+TEST_P(CancelledSteps, LeaveTheCacheAsItWas) {
+  LanguageStep step(model, model, options_of(cache));
   const Logits expected = run_chunked(step, step.open(), tokens, 70);
-  for (const int after : {1, 9, 25}) {
-    LanguageStep stopped(model, model, options_of(DType::f16));
+  const std::span<const std::int64_t> all = tokens;
+  bool whole = false;
+  int after = 1;
+  // Before each step of the plan, up to the last ones, which write the cache.
+  for (; !whole; ++after) {
+    LanguageStep stopped(model, model, options_of(cache));
     const std::int64_t sequence = stopped.open();
-    const std::span<const std::int64_t> all = tokens;
     Logits found = run_chunked(stopped, sequence, all.first(40), 40);
     Cancellation cancellation;
     EndingGate gate(after, cancellation);
@@ -153,11 +161,33 @@ TEST_F(LanguageStepTest, GoesOnAfterStepsThatWereCancelled) {
     options.cancellation = &cancellation;
     // Tokens that would change all that follows.
     const std::vector<StepRow> rows(20, StepRow{5, sequence});
-    test::expect_error_containing(ErrorKind::cancelled, "",
-                                  [&] { stopped.run(rows, std::vector<std::int64_t>{19}, options); });
-    append(found, run_chunked(stopped, sequence, all.subspan(40), 7));
-    expect_same(found, expected, fmt::format("cancelled before step {}", after));
+    try {
+      stopped.run(rows, std::vector<std::int64_t>{19}, options);
+      whole = true;
+    } catch (const Error& error) {
+      ASSERT_EQ(error.kind(), ErrorKind::cancelled);
+      append(found, run_chunked(stopped, sequence, all.subspan(40), 7));
+      expect_same(found, expected, fmt::format("cancelled before step {}", after));
+    }
   }
+  EXPECT_GT(after, 25);
+}
+
+// A step that ends because of its time limit leaves the cache as it was.
+TEST_F(LanguageStepTest, GoesOnAfterStepsThatFailed) {
+  LanguageStep step(model, model, options_of(DType::f16));
+  const Logits expected = run_chunked(step, step.open(), tokens, 70);
+  const std::span<const std::int64_t> all = tokens;
+  LanguageStep failing(model, model, options_of(DType::f16));
+  const std::int64_t sequence = failing.open();
+  Logits found = run_chunked(failing, sequence, all.first(40), 40);
+  RunOptions options;
+  options.time_limit_ns = 1;
+  const std::vector<StepRow> rows(20, StepRow{5, sequence});
+  test::expect_error_containing(ErrorKind::over_budget, "limit",
+                                [&] { failing.run(rows, std::vector<std::int64_t>{19}, options); });
+  append(found, run_chunked(failing, sequence, all.subspan(40), 7));
+  expect_same(found, expected, "after a step that failed");
 }
 
 TEST_F(LanguageStepTest, LeavesSequencesAsTheyWereWhenPagesRunOut) {
