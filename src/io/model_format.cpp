@@ -32,8 +32,7 @@ bool recognises_everything(std::span<const std::byte>) {
 ReadFile refuse_language_model(const FileToRead&) {
   fail(ErrorKind::invalid_argument,
        "this is a language model, which 'tessera generate', 'chat', 'bench', 'info' and 'explain' read, and this "
-       "command "
-       "does not");
+       "command does not");
 }
 
 constexpr ModelFormat kFormats[] = {
