@@ -51,5 +51,9 @@ void multiply_block_panel_avx2(const BlockPanelLayout& layout, const std::uint8_
 void multiply_block_panel_avx512vnni(const BlockPanelLayout& layout, const std::uint8_t* panel,
                                      const RoundedActivations& x, std::int64_t columns, const float* bias, float* y,
                                      std::int64_t ldy);
+// For kFewestPanelTileRows rows and more.
+void multiply_block_panel_amx(const BlockPanelLayout& layout, const std::uint8_t* panel, const RoundedActivations& x,
+                              std::int64_t columns, const float* bias, float* y, std::int64_t ldy);
+inline constexpr std::int64_t kFewestPanelTileRows = 16;
 
 }  // namespace tessera::backends::cpu

@@ -110,7 +110,9 @@ class PackedBlockLinear final : public Kernel {
         block_(ops::activation_block(weights_.format)),
         rows_(view.input(0).elements() / weights_.k),
         panels_(base::ceil_divide(weights_.n, kPanelRows)),
-        multiply_(active_vnni() ? multiply_block_panel_avx512vnni : multiply_block_panel_avx2) {
+        multiply_(active_tiles() && rows_ >= kFewestPanelTileRows ? multiply_block_panel_amx
+                  : active_vnni()                                 ? multiply_block_panel_avx512vnni
+                                                                  : multiply_block_panel_avx2) {
     const auto name =
         fmt::format("block_panels_v1:{},N{},K{}", base::layout_of(weights_.format).name, weights_.n, weights_.k);
     packed_ = store.find_or_pack(*view.constant(1), name, base::checked_multiply(panels_, panel_bytes(layout_)),

@@ -60,7 +60,7 @@ TEST(CpuPackedBlockLinear, MatchesReferenceForEveryFormatWithCodes) {
 
 TEST(CpuPackedBlockLinear, MatchesReferenceForAnyNumberOfRowsAndColumns) {
   for (const base::BlockFormat format : {base::BlockFormat::q4_1, base::BlockFormat::q8_0}) {
-    for (const std::int64_t rows : {0, 1, 2, 5, 16, 31}) {
+    for (const std::int64_t rows : {0, 1, 2, 5, 16, 31, 64}) {
       for (const std::int64_t n : {1, 15, 16, 50})
         expect_matches_reference(call(base::layout_of(format), rows, n, 96), Tolerance{2e-5, 2e-2});
     }
