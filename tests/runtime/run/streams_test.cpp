@@ -74,6 +74,7 @@ class Runs {
     run(values, capture);
     return clock.now_ns() - begin;
   }
+  const SimulatedDevice& device() const { return device_; }
   backends::DeviceActivity activity() const { return device_.activity(); }
 
  private:
@@ -139,6 +140,31 @@ TEST(Streams, ASegmentIsRecordedWithAllOfThem) {
     EXPECT_EQ(done.replays, 1);
     EXPECT_EQ(done.instantiations, seed == 2 ? 1 : 0);
   }
+}
+
+// A recording keeps its addresses; one with other addresses is the same recording, updated.
+TEST(Streams, ARecordingIsUpdatedWhenOnlyAddressesChange) {
+  Runs runs(kBranches, "");
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) runs.expect_bits_of_host(runs.inputs(seed), true);
+  const backends::DeviceActivity before = runs.activity();
+  trim_device_blocks();
+  void* const block = runs.device().memory().allocate(1 << 16);  // where the arena was
+  for (std::uint64_t seed = 4; seed <= 6; ++seed) runs.expect_bits_of_host(runs.inputs(seed), true);
+  runs.device().memory().free(block);
+  const backends::DeviceActivity done = runs.activity() - before;
+  EXPECT_EQ(done.updates, 1);
+  EXPECT_EQ(done.instantiations, 0);
+  EXPECT_EQ(done.replays, 3);
+}
+
+// More than the pinned memory that a device may have: copies go piece by piece, each on the stream of its direction.
+TEST(Streams, CopiesThatNoStagingMemoryTakes) {
+  Runs runs(
+      "graph { input %x : f32[3072, 3072] input %z : f32[3072, 3072] %a = Relu (%x) %b = Neg (%z) output %a, %b }",
+      ",compute=cpu");
+  EXPECT_GT(runs.plan().streams, 1);
+  EXPECT_GT(runs.plan().staging_bytes, std::int64_t{64} << 20);
+  runs.expect_bits_of_host(runs.inputs(1), true);
 }
 
 // The checker of the simulated device finds each event that a plan leaves out, so it would find those that plans
