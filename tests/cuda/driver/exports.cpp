@@ -14,6 +14,8 @@ struct Export {
   void* function;
 };
 
+constexpr int kFirstVersion = 2000;
+
 const Export kExports[] = {
 #define TESSERA_CUDA_ENTRY(name, parameters) {#name, reinterpret_cast<void*>(&name)},
     TESSERA_CUDA_ENTRIES(TESSERA_CUDA_ENTRY) TESSERA_CUDA_FURTHER_ENTRIES(TESSERA_CUDA_ENTRY)
@@ -32,12 +34,13 @@ const Export* find_export(std::string_view name) {
 extern "C" {
 
 // "If the requested symbol is not found, [...] CUDA_ERROR_NOT_FOUND", "CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND" (1), and a
-// version before the function's is CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT (2): here, one before CUDA 10.
+// version before the function's is CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT (2): here, one before CUDA 2.0. Older
+// versions of functions are not here; their parameters differ in the width of addresses, or not at all.
 Result cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags, int* status) {
   if (name == nullptr || function == nullptr) return kInvalidValue;
   const Export* const found = find_export(name);
-  *function = found == nullptr || version < 10000 ? nullptr : found->function;
-  if (status != nullptr) *status = found == nullptr ? 1 : version < 10000 ? 2 : 0;
+  *function = found == nullptr || version < kFirstVersion ? nullptr : found->function;
+  if (status != nullptr) *status = found == nullptr ? 1 : version < kFirstVersion ? 2 : 0;
   return *function == nullptr ? kNotFound : kSuccess;
 }
 
