@@ -15,7 +15,7 @@ constexpr std::int32_t kMostKernelStreams = 8;
 // Finding out whether copies can overlap kernels looks at so many of them.
 constexpr std::size_t kMostCopies = 64;
 
-bool is_enqueued(const Step& step) {
+bool goes_on_stream(const Step& step) {
   return step.kind != StepKind::alias && (step.kind == StepKind::copy || step.space == MemorySpace::device);
 }
 
@@ -71,7 +71,7 @@ class Assigner {
   StreamOrder run() {
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       Step& step = plan_.steps[i];
-      if (!is_enqueued(step)) {
+      if (!goes_on_stream(step)) {
         if (step.kind == StepKind::alias) continue;
         for (const std::size_t producer : producers_[i]) {
           if (clocks_.is_enqueued(producer)) clocks_.host_waits(producer);
@@ -118,7 +118,7 @@ class Assigner {
       ++seen;
       const std::vector<bool> related = relatives(i);
       for (std::size_t k = 0; k < std::min(plan_.steps.size(), plan_.first_writing_step); ++k) {
-        if (plan_.steps[k].kind == StepKind::kernel && is_enqueued(plan_.steps[k]) && !related[k]) return true;
+        if (plan_.steps[k].kind == StepKind::kernel && goes_on_stream(plan_.steps[k]) && !related[k]) return true;
       }
     }
     return false;
@@ -198,7 +198,7 @@ class Assigner {
 StreamOrder::StreamOrder(const Plan& plan, std::vector<std::int32_t> known)
     : known_(std::move(known)), on_stream_(static_cast<std::size_t>(plan.streams)) {
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    if (is_enqueued(plan.steps[i]))
+    if (goes_on_stream(plan.steps[i]))
       on_stream_[static_cast<std::size_t>(plan.steps[i].stream)].push_back(static_cast<std::int32_t>(i));
   }
 }
@@ -221,7 +221,7 @@ Lifetimes StreamOrder::apart(const Plan& plan, Lifetimes lifetimes) const {
   std::vector<std::int32_t> users(plan.slots.size() * on_stream_.size(), -1);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = plan.steps[i];
-    if (!is_enqueued(step)) continue;
+    if (!goes_on_stream(step)) continue;
     const auto use = [&](std::int32_t index) {
       if (index < 0) return;
       const Slot& slot = plan.slots[static_cast<std::size_t>(index)];
@@ -255,7 +255,7 @@ void find_stream_waits(Plan& plan) {
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     Step& step = plan.steps[i];
     for (const std::int32_t copy : step.awaited_copies) clocks.host_waits(static_cast<std::size_t>(copy));
-    if (!is_enqueued(step)) continue;
+    if (!goes_on_stream(step)) continue;
     uses[i] = uses_of(plan, step);
     clocks.enqueue(i, static_cast<std::size_t>(step.stream));
     // From the latest step of each stream back to what comes before anyway.
