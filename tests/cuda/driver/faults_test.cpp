@@ -62,6 +62,80 @@ TEST_F(SimulatedFaults, CountersShowWhatWasNotReleased) {
             0u);
 }
 
+// A small program that stops at its first failure and releases what it has. Returns whether everything went well.
+bool run_program(const DriverApi& api) {
+  const AccessDescription access{{kDeviceLocation, 0}, kReadsAndWrites};
+  AllocationProperties device{};
+  device.type = kPinnedAllocation;
+  device.location = {kDeviceLocation, 0};
+  constexpr std::size_t kBytes = std::size_t{2} << 20;
+  DeviceAddress address = 0;
+  AllocationHandle handle = 0;
+  void* block = nullptr;
+  StreamHandle queue = nullptr;
+  EventHandle done = nullptr;
+  GraphHandle graph = nullptr;
+  GraphExecHandle recording = nullptr;
+  bool is_mapped = false, good = true;
+  const auto call = [&](Result result) { return good = good && result == kSuccess; };
+
+  if (call(api.cuMemAddressReserve(&address, kBytes, 0, 0, 0)) && call(api.cuMemCreate(&handle, kBytes, &device, 0))) {
+    is_mapped = call(api.cuMemMap(address, kBytes, 0, handle, 0));
+    call(api.cuMemRelease(handle));
+  }
+  good = good && call(api.cuMemSetAccess(address, kBytes, &access, 1)) && call(api.cuMemHostAlloc(&block, 64, 0)) &&
+         call(api.cuStreamCreate(&queue, kStreamNonBlocking)) && call(api.cuEventCreate(&done, kEventDefault)) &&
+         call(api.cuStreamBeginCapture(queue, kCaptureThreadLocal));
+  if (good) {
+    call(api.cuMemcpyHtoDAsync(address, block, 64, queue));
+    call(api.cuStreamEndCapture(queue, &graph));
+  }
+  good = good && call(api.cuGraphInstantiateWithFlags(&recording, graph, 0)) &&
+         call(api.cuGraphLaunch(recording, queue)) && call(api.cuEventRecord(done, queue)) &&
+         call(api.cuEventSynchronize(done)) && call(api.cuMemcpyDtoHAsync(block, address, 64, queue)) &&
+         call(api.cuStreamSynchronize(queue));
+  if (recording != nullptr) call(api.cuGraphExecDestroy(recording));
+  if (graph != nullptr) call(api.cuGraphDestroy(graph));
+  if (done != nullptr) call(api.cuEventDestroy(done));
+  if (queue != nullptr) call(api.cuStreamDestroy(queue));
+  if (block != nullptr) call(api.cuMemFreeHost(block));
+  if (is_mapped) call(api.cuMemUnmap(address, kBytes));
+  if (address != 0) call(api.cuMemAddressFree(address, kBytes));
+  return good;
+}
+
+// Every call of the program fails once, with an error that passes and with one that spoils the context: it says so,
+// nothing is left, and the next run is good.
+TEST_F(SimulatedFaults, EveryCallMayFail) {
+  ASSERT_TRUE(run_program(api()));
+  int faults = 0;
+#define TESSERA_CUDA_ENTRY(name, parameters) #name,
+  for (const char* const entry : {TESSERA_CUDA_ENTRIES(TESSERA_CUDA_ENTRY)}) {
+#undef TESSERA_CUDA_ENTRY
+    begin("memory=64MiB");
+    ASSERT_TRUE(run_program(api()));
+    const std::uint64_t calls = control().calls(entry);
+    for (const int result : {2, 719}) {
+      for (std::uint64_t n = 1; n <= calls; ++n) {
+        begin("memory=64MiB");
+        const std::uint64_t before = control().calls(entry);
+        if (n <= before) continue;  // calls of begin() itself
+        ASSERT_EQ(control().fail(entry, n - before, result), 0);
+        EXPECT_FALSE(run_program(api())) << entry << " call " << n;
+        const SimulatedCudaCounters left = control().counters();
+        EXPECT_EQ(left.streams + left.events + left.pinned + left.mappings + left.allocations + left.reservations +
+                      left.graphs + left.recordings,
+                  0u)
+            << entry << " call " << n << " with " << result;
+        control().recover();
+        EXPECT_TRUE(run_program(api())) << entry << " call " << n;
+        ++faults;
+      }
+    }
+  }
+  EXPECT_GT(faults, 30);
+}
+
 TEST_F(SimulatedFaults, SettingsAreChecked) {
   for (const char* const wrong : {"device=1", "devices=many", "capability=70", "memory=4TB", "fail=cuInit", "seed"})
     EXPECT_THAT(control().configure(wrong), testing::HasSubstr(wrong)) << wrong;

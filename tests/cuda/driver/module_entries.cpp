@@ -11,11 +11,20 @@
 namespace tessera::cuda::driver {
 namespace {
 
+// "Cubins are binary-compatible within a major version": one for X.y runs on devices X.z with z not below y. The
+// version stands in the second byte of the flags, in the first one before the eighth version of the binary interface
+// (CUDA 13).
+bool suits(const Elf64_Ehdr& header, int capability) {
+  const int version = static_cast<int>(header.e_flags >> (header.e_ident[EI_ABIVERSION] >= 8 ? 8 : 0) & 0xFF);
+  return version / 10 == capability / 10 && version <= capability;
+}
+
 // A cubin's headers tell its size; everything lies before its section headers' or its program headers' end.
-std::string elf_image(const void* image) {
+std::string elf_image(const void* image, int capability) {
   Elf64_Ehdr header;
   std::memcpy(&header, image, sizeof(header));
   require(header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == 190, kInvalidImage);  // EM_CUDA
+  require(suits(header, capability), kNoBinaryForGpu);
   std::size_t end = header.e_shoff + std::size_t{header.e_shentsize} * header.e_shnum;
   end = std::max<std::size_t>(end, header.e_phoff + std::size_t{header.e_phentsize} * header.e_phnum);
   return {static_cast<const char*>(image), end};
@@ -37,7 +46,7 @@ std::unique_ptr<ModuleObject> read_image(const Simulator& simulator, const void*
   auto module = std::make_unique<ModuleObject>();
   if (std::memcmp(image, ELFMAG, SELFMAG) == 0) {
     module->elf = true;
-    module->image = elf_image(image);
+    module->image = elf_image(image, simulator.settings.capability);
     return module;
   }
   // "The pointer may point to [...] a NULL-terminated text string" of PTX.

@@ -37,6 +37,27 @@ TEST_F(SimulatedModules, EveryKernelHasAnImage) {
   EXPECT_EQ(emulated_images().size(), emulated_kernels().size());
 }
 
+// The cubins and the PTX of the build are taken, too. CUDA_ERROR_NO_BINARY_FOR_GPU: "there is no kernel image available
+// that is suitable for the device".
+TEST_F(SimulatedModules, TakesTheImagesOfTheBuild) {
+  if (built_kernel_images().empty()) GTEST_SKIP() << "this build had no nvcc";
+  for (const int capability : {75, 80, 86, 90}) {
+    begin("capability=" + std::to_string(capability));
+    for (const KernelImage& image : built_kernel_images()) {
+      const bool same_major = image.capability / 10 == capability / 10;
+      const bool suits = image.capability <= capability && (same_major || image.kind == ImageKind::ptx);
+      const Result expected = suits ? kSuccess : image.kind == ImageKind::ptx ? kInvalidPtx : kNoBinaryForGpu;
+      const std::string name(image.kernel);
+      ModuleHandle module = nullptr;
+      FunctionHandle function = nullptr;
+      ASSERT_EQ(api().cuModuleLoadData(&module, image.bytes.data()), expected) << name << " on " << capability;
+      if (suits) {
+        EXPECT_EQ(api().cuModuleGetFunction(&function, module, name.c_str()), kSuccess) << name;
+      }
+    }
+  }
+}
+
 // The kernel of the emulation runs on device memory, after the launch has returned: "Each of kernelParams[0] through
 // kernelParams[N-1] must point to a region of memory from which the actual kernel parameter will be copied."
 TEST_F(SimulatedModules, KernelsRunOnDeviceMemory) {
