@@ -52,10 +52,11 @@ std::string describe(const ops::NodeView& view, Product& product) {
   }
   if (op != "MatMul") product.transposed = view.integer("transB") != 0;
   if (op == "tessera::Linear") {
-    const std::optional<ProductActivation> activation = activation_of(view.text("activation"));
-    if (!activation) return fmt::format("the kernel has no {}", view.text("activation"));
+    const std::string_view name = view.has_attribute("activation") ? view.text("activation") : "";
+    const std::optional<ProductActivation> activation = activation_of(name);
+    if (!activation) return fmt::format("the kernel has no {}", name);
     product.activation = *activation;
-    if (!view.text("precision").empty()) return "the kernel does not round its operands";
+    if (view.has_attribute("precision")) return "the kernel does not round its operands";
     product.has_residual = view.has_input(3);
     if (product.has_residual && view.input(3).dtype != y.dtype) return "the kernel takes operands of one type alone";
   }
