@@ -78,7 +78,7 @@ std::string Conversation::print_answer_to_messages() {
   if (!verb_.json)
     options.on_text = [](const GeneratedText& piece) {
       print_answer(piece.text);
-      return true;
+      return std::ferror(stdout) == 0;  // nobody reads the rest
     };
   options.on_prompt = [](std::int64_t done, std::int64_t total) {
     show_progress("reading the conversation", static_cast<double>(done) / static_cast<double>(total));
@@ -87,7 +87,7 @@ std::string Conversation::print_answer_to_messages() {
   const GeneratedAnswer answer = session_.chat(messages_, options, &stats);
   if (verb_.json) print_json(answer, stats);
   else fmt::print("\n");
-  std::fflush(stdout);
+  finish_output();
   if (answer.finish == FinishReason::cancelled) fmt::print(stderr, "(stopped)\n");
   if (stats_) print_stats(stats);
   return answer.text;

@@ -83,7 +83,7 @@ void run_generate(const GenerateVerb& verb) {
     options.on_text = [&](const GeneratedText& piece) {
       print_answer(piece.text);
       last = piece.text.back();
-      return true;
+      return std::ferror(stdout) == 0;  // nobody reads the rest
     };
   options.on_prompt = [](std::int64_t done, std::int64_t total) {
     show_progress("reading the prompt", static_cast<double>(done) / static_cast<double>(total));

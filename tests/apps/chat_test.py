@@ -15,7 +15,7 @@ import threading
 import unittest
 
 import program
-from program import NOT_FOUND, UNSUPPORTED, WRONG_CALL, run
+from program import IO, NOT_FOUND, UNSUPPORTED, WRONG_CALL, run
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / ".models" / "smollm2"
 MODEL = FOLDER / "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -139,6 +139,12 @@ class Chat(unittest.TestCase):
         done = run("chat", MODEL, "--context", 20, input="Name a color.\n")
         self.assertEqual(done.returncode, WRONG_CALL)
         self.assertIn("leaves no room for an answer in the context of 20", done.stderr)
+
+    def test_output_that_nobody_takes_ends_the_program(self):
+        with open("/dev/full", "w") as full:
+            done = run("chat", MODEL, "--ignore-eos", input="Tell a long story.\nAnd another.\n", stdout=full)
+        self.assertEqual(done.returncode, IO, done.stderr)
+        self.assertNotIn("(stopped)", done.stderr)
 
     def test_an_interrupt_stops_the_answer_and_not_the_program(self):
         with subprocess.Popen([program.path, "chat", MODEL, "--ignore-eos", "-n", "4000"], stdin=subprocess.PIPE,
