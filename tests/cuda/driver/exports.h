@@ -19,6 +19,9 @@ TESSERA_CUDA_ENTRIES(TESSERA_CUDA_ENTRY)
   ENTRY(cuMemAlloc, (DeviceAddress * address, std::size_t bytes))                                             \
   ENTRY(cuMemFree, (DeviceAddress address))                                                                   \
   ENTRY(cuMemAllocHost, (void** address, std::size_t bytes))                                                  \
+  ENTRY(cuMemHostRegister, (void* address, std::size_t bytes, unsigned flags))                                \
+  ENTRY(cuMemHostUnregister, (void* address))                                                                 \
+  ENTRY(cuMemHostGetDevicePointer, (DeviceAddress * device_address, void* address, unsigned flags))           \
   ENTRY(cuMemcpyHtoD, (DeviceAddress to, const void* from, std::size_t bytes))                                \
   ENTRY(cuMemcpyDtoH, (void* to, DeviceAddress from, std::size_t bytes))                                      \
   ENTRY(cuMemcpyDtoD, (DeviceAddress to, DeviceAddress from, std::size_t bytes))                              \

@@ -238,7 +238,9 @@ void DeviceMemory::protect(const Mappings::value_type& mapping, int device) cons
 }
 
 void PinnedMemory::reset() {
-  for (const auto& [address, block] : blocks_) ::munmap(reinterpret_cast<void*>(address), rounded(block.bytes, kPage));
+  for (const auto& [address, block] : blocks_) {
+    if (block.owned) ::munmap(reinterpret_cast<void*>(address), rounded(block.bytes, kPage));
+  }
   blocks_.clear();
 }
 
@@ -246,14 +248,30 @@ void* PinnedMemory::allocate(std::size_t bytes) {
   void* const memory =
       ::mmap(nullptr, rounded(bytes, kPage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
-  blocks_[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, next_number_++};
+  blocks_[reinterpret_cast<std::uintptr_t>(memory)] = {bytes, next_number_++, true};
   return memory;
 }
 
 bool PinnedMemory::free(void* address) {
   const auto found = blocks_.find(reinterpret_cast<std::uintptr_t>(address));
-  if (found == blocks_.end()) return false;
+  if (found == blocks_.end() || !found->second.owned) return false;
   ::munmap(address, rounded(found->second.bytes, kPage));
+  blocks_.erase(found);
+  return true;
+}
+
+bool PinnedMemory::take(void* address, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  const auto next = blocks_.lower_bound(begin);
+  const bool meets_next = next != blocks_.end() && next->first < begin + bytes;
+  if (meets_next || find(address, 1) != 0) return false;
+  blocks_[begin] = {bytes, next_number_++, false};
+  return true;
+}
+
+bool PinnedMemory::give_back(void* address) {
+  const auto found = blocks_.find(reinterpret_cast<std::uintptr_t>(address));
+  if (found == blocks_.end() || found->second.owned) return false;
   blocks_.erase(found);
   return true;
 }

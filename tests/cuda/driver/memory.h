@@ -102,6 +102,9 @@ class PinnedMemory {
   void reset();
   void* allocate(std::size_t bytes);  // null where the host has none
   bool free(void* address);
+  // Takes memory of the caller as page-locked, or gives it back. False where a block is there already, or is not there.
+  bool take(void* address, std::size_t bytes);
+  bool give_back(void* address);
   // The number of the block that holds the range; 0 where none does.
   std::uint64_t find(const void* address, std::size_t bytes) const;
   std::size_t blocks() const { return blocks_.size(); }
@@ -110,6 +113,7 @@ class PinnedMemory {
   struct Block {
     std::size_t bytes;
     std::uint64_t number;
+    bool owned;  // by allocate
   };
   std::map<std::uintptr_t, Block> blocks_;
   std::uint64_t next_number_ = 1;

@@ -175,6 +175,35 @@ Result cuMemFreeHost(void* address) {
   });
 }
 
+// "Page-locks the memory range specified by p and bytesize". "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED: the memory
+// range
+// [...] has already been registered."
+Result cuMemHostRegister(void* address, std::size_t bytes, unsigned flags) {
+  return entry("cuMemHostRegister", [&](Simulator& simulator) {
+    simulator.context();
+    require(address != nullptr && bytes > 0 && flags < 16);
+    refuse_unsafe_call(simulator);
+    require(simulator.pinned.take(address, bytes), kAlreadyRegistered);
+  });
+}
+
+// "The base address must be the same one specified to cuMemHostRegister()."
+Result cuMemHostUnregister(void* address) {
+  return release_entry("cuMemHostUnregister", [&](Simulator& simulator) {
+    simulator.require_initialised();
+    require(simulator.pinned.give_back(address), kNotRegistered);
+  });
+}
+
+// With unified addresses, the device uses the host's address.
+Result cuMemHostGetDevicePointer(DeviceAddress* device_address, void* address, unsigned flags) {
+  return entry("cuMemHostGetDevicePointer", [&](Simulator& simulator) {
+    simulator.context();
+    require(device_address != nullptr && flags == 0 && simulator.pinned.find(address, 1) != 0);
+    *device_address = reinterpret_cast<std::uintptr_t>(address);
+  });
+}
+
 Result cuMemcpyHtoDAsync(DeviceAddress to, const void* from, std::size_t bytes, StreamHandle stream) {
   return entry("cuMemcpyHtoDAsync", [&](Simulator& simulator) {
     simulator.context();

@@ -64,6 +64,23 @@ print(back.raw.decode())
 """
         self.expect("devices=1", lines, "sixteen bytes ..")
 
+    # cuMemHostRegister: registered memory is read when the copy runs, as pinned memory is.
+    def test_registered_memory_is_pinned(self):
+        lines = """
+call("cuCtxSetCurrent", out("cuDevicePrimaryCtxRetain", ctypes.c_void_p, 0))
+memory = out("cuMemAlloc_v2", ctypes.c_uint64, ctypes.c_size_t(8))
+block = ctypes.create_string_buffer(b"before ", 8)
+back = ctypes.create_string_buffer(8)
+call("cuMemHostRegister_v2", block, ctypes.c_size_t(8), 0)
+print(cuda.cuMemHostRegister_v2(block, ctypes.c_size_t(8), 0))
+call("cuMemcpyHtoDAsync_v2", memory, block, ctypes.c_size_t(8), None)
+block.value = b"behind "
+call("cuMemcpyDtoH_v2", back, memory, ctypes.c_size_t(8))
+call("cuMemHostUnregister", block)
+print(back.value.decode(), cuda.cuMemHostUnregister(block))
+"""
+        self.expect("devices=1", lines, "712\nbehind  713")
+
     def test_a_fault_from_the_variable(self):
         lines = """
 call("cuCtxSetCurrent", out("cuDevicePrimaryCtxRetain", ctypes.c_void_p, 0))

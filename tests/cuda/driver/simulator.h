@@ -28,7 +28,8 @@ inline void require(bool condition, Result otherwise = kInvalidValue) {
 
 // CUresult values that driver_types.h does not name, because the backend does not.
 inline constexpr Result kInvalidImage = static_cast<Result>(200), kInvalidHandle = static_cast<Result>(400),
-                        kIllegalState = static_cast<Result>(401), kContextDestroyed = static_cast<Result>(709);
+                        kIllegalState = static_cast<Result>(401), kContextDestroyed = static_cast<Result>(709),
+                        kAlreadyRegistered = static_cast<Result>(712), kNotRegistered = static_cast<Result>(713);
 // Results of which the manual says: "This leaves the process in an inconsistent state and any further CUDA work will
 // return the same error."
 bool is_sticky(Result result);
