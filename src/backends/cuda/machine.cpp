@@ -87,6 +87,7 @@ DeviceProperties CudaMachine::read_properties(int ordinal) const {
   properties.registers_per_multiprocessor = attribute(driver::kMaxRegistersPerMultiprocessor);
   properties.l2_bytes = attribute(driver::kL2CacheBytes);
   properties.max_threads_per_block = attribute(driver::kMaxThreadsPerBlock);
+  properties.streams = 4;
   properties.copy_engines = attribute(driver::kAsyncEngineCount);
   properties.allocation_alignment_bytes = 256;
   properties.vector_alignment_bytes = 16;
