@@ -24,6 +24,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import textwrap
 
 from built import ensure_built
 
@@ -217,23 +218,22 @@ HEAD = ("| format | threads | test | Tessera, tokens/s | llama.cpp, tokens/s | r
 
 def section(figures):
     load = figures["load_average_at_start"]
-    return [
-        f"## {figures['instructions']}", "",
-        f"{figures['machine']}; {figures['date']}; Tessera {figures['tessera']}, llama-cpp-python {figures['llama']}; "
-        f"{figures['rounds']} rounds; load average at the start {load:.1f}"
-        f"{', so that times of two threads do not hold' if load > 0.5 else ''}.", "", HEAD,
-        *[row(cell) for cell in figures["cells"]], ""
-    ]
+    busy = ", so that only the ratio by processor time holds" if load > 0.5 else ""
+    facts = (f"{figures['machine']}; {figures['date']}; Tessera {figures['tessera']}, llama-cpp-python "
+             f"{figures['llama']}; rounds: {figures['rounds']}; load average at the start {load:.1f}{busy}.")
+    return [f"## {figures['instructions']}", "", textwrap.fill(facts, 118, break_on_hyphens=False), "", HEAD,
+            *[row(cell) for cell in figures["cells"]], ""]
 
 
 def page(all_figures):
     lines = [
         "# Language models beside llama.cpp", "",
         "Written by `bench/generate.py`; do not edit. `bench/generate.py --help` says how to measure it again.", "",
-        "SmolLM2 with 135 million parameters, as it is shipped (Q4_1) and rounded to other formats. pp512 reads a "
-        "prompt of 512 tokens, tg128 generates 128 tokens. Both programs run in turn in fresh processes; figures are "
-        "medians, and ratio is the median of the rounds' ratios: above 1 Tessera is faster. The ratio by processor "
-        "time leaves out the time that other programs take from both.", ""
+        textwrap.fill(
+            "SmolLM2 with 135 million parameters, as it is shipped (Q4_1) and rounded to other formats. pp512 reads a "
+            "prompt of 512 tokens, tg128 generates 128 tokens. Both programs run in turn in fresh processes; figures "
+            "are medians, and ratio is the median of the rounds' ratios: above 1 Tessera is faster. The ratio by processor "
+            "time leaves out the time that other programs take from both.", 118), ""
     ]
     for figures in all_figures:
         lines += section(figures)

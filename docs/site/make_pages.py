@@ -26,7 +26,8 @@ TASKS = [
                                    "switching.md"]),
     ("Train", ["training.md", "losses_and_metrics.md", "export_for_training.md", "gradients.md"]),
     ("Reference", ["cli.md", "python-reference.md", "cpp/index.html", "limits.md", "glossary.md"]),
-    ("Performance", ["performance.md", "performance_ice_lake.md", "performance_zen5.md", "performance_dilated.md"]),
+    ("Performance", ["performance.md", "performance_ice_lake.md", "performance_zen5.md", "performance_dilated.md",
+                     "performance_generate.md"]),
     ("Develop", ["house.md", "architecture.md", "add-operator.md", "add-pass.md", "add-device.md", "fuzzing.md"]),
 ]
 
