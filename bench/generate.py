@@ -232,8 +232,8 @@ def page(all_figures):
         textwrap.fill(
             "SmolLM2 with 135 million parameters, as it is shipped (Q4_1) and rounded to other formats. pp512 reads a "
             "prompt of 512 tokens, tg128 generates 128 tokens. Both programs run in turn in fresh processes; figures "
-            "are medians, and ratio is the median of the rounds' ratios: above 1 Tessera is faster. The ratio by processor "
-            "time leaves out the time that other programs take from both.", 118), ""
+            "are medians, and ratio is the median of the rounds' ratios: above 1 Tessera is faster. The ratio by "
+            "processor time leaves out the time that other programs take from both.", 118), ""
     ]
     for figures in all_figures:
         lines += section(figures)
