@@ -1,11 +1,13 @@
 #include "backends/cuda/cuda_device.h"
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "backends/cuda/cuda_memory.h"
+#include "backends/cuda/kernel_images.h"
 #include "backends/cuda/kernel_table.h"
 #include "backends/cuda/machine.h"
 #include "base/error.h"
@@ -74,6 +76,20 @@ Slots find_slots(const Device& host) {
   return found;
 }
 
+// Throws Error(unsupported) where the program has no kernel for the device, on which everything would run on the host.
+void check_images(const CudaDevice& device) {
+  const std::span<const tessera::cuda::KernelImage> images = tessera::cuda::kernel_images();
+  require(!images.empty(), ErrorKind::unsupported,
+          "device '{}' cannot be used: this program was built without nvcc and holds no device code", device.name());
+  const DeviceProperties& properties = device.properties();
+  const int capability = properties.compute_capability.major * 10 + properties.compute_capability.minor;
+  const bool any = std::ranges::any_of(images, [&](const tessera::cuda::KernelImage& image) {
+    return choose_image(images, image.kernel, capability) != nullptr;
+  });
+  require(any, ErrorKind::unsupported, "device '{}' cannot be used: this program holds no device code for {} ({})",
+          device.name(), properties.instruction_set, properties.product);
+}
+
 // Never destroyed: streams and blocks may live until the process ends.
 const Slots& slots(const Device& host) {
   static const Slots& found = *new Slots(find_slots(host));
@@ -102,6 +118,7 @@ const Device& find_cuda_device(std::string_view name, const Device& host) {
           found.slots.size() == 1 ? "" : "s");
   const Slot& slot = found.slots[ordinal];
   require(slot.device != nullptr, ErrorKind::unsupported, "device '{}' cannot be used: {}", name, slot.why);
+  check_images(*slot.device);
   return *slot.device;
 }
 
