@@ -2,14 +2,14 @@
 # Runs tests under sanitizers: scripts/sanitize.sh [thread|address] [--kernels] [SUITE …]
 # thread (default): the thread sanitizer; address: the address and undefined-behaviour sanitizers. SUITE: one or more of
 # base, plan, runtime, simulated, share, serve (test programs), decoders (thousands of edits of requests to the server),
-# share_programs and server (the programs, by tests in Python), emulation (CUDA kernels on the CPU). Without any: all of
-# the first seven. Builds the preset tsan or asan with what they need; --kernels: with the CPU's kernels under the
-# sanitizer too, which doubles the build.
+# share_programs and server (the programs, by tests in Python), emulation (CUDA kernels on the CPU), driver (the
+# simulated CUDA driver). Without any: all of the first seven. Builds the preset tsan or asan with what they need;
+# --kernels: with the CPU's kernels under the sanitizer too, which doubles the build.
 # What is reported stays in build/PRESET/reports/SUITE*. Exit code 1 when anything is reported or fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all_suites=(base plan runtime simulated share serve decoders share_programs server emulation)
+all_suites=(base plan runtime simulated share serve decoders share_programs server emulation driver)
 kind=thread
 kernels=OFF
 suites=()
@@ -17,7 +17,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     thread | address) kind=$1 ;;
     --kernels) kernels=ON ;;
-    -h | --help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,9s/^# //p' "$0"; exit 0 ;;
     *) [[ " ${all_suites[*]} " == *" $1 "* ]] ||
          { echo "sanitize: unknown argument '$1'; suites are ${all_suites[*]} (see --help)" >&2; exit 2; }
        suites+=("$1") ;;
@@ -33,6 +33,7 @@ for suite in "${suites[@]}"; do
   case $suite in
     simulated) targets+=(test_backends_simulated) ;;
     emulation) targets+=(test_cuda_emulation) ;;
+    driver) targets+=(test_cuda_driver) ;;
     decoders) targets+=(fuzz_replay) ;;
     share_programs) targets+=(tessera) ;;
     server) targets+=(tessera tessera_serve bench_serve_load) ;;
@@ -70,6 +71,7 @@ run_suite() {
     simulated) run "$1" "$build/tests/test_backends_simulated" --gtest_brief=1 ;;
     serve) run "$1" "$build/tests/serve/test_serve" --gtest_brief=1 ;;
     emulation) run "$1" "$build/tests/cuda/test_cuda_emulation" --gtest_brief=1 ;;
+    driver) run "$1" "$build/tests/cuda/driver/test_cuda_driver" --gtest_brief=1 ;;
     decoders) run "$1" ctest --test-dir "$build" --output-on-failure -R '^fuzz\.(replay|mutations)\.serve_' ;;
     share_programs) run "$1" ctest --test-dir "$build" --output-on-failure -R '^apps\.share_(processes|faults)$' ;;
     server) run "$1" ctest --test-dir "$build" --output-on-failure -R '^serve\.' ;;
