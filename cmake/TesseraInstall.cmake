@@ -8,8 +8,8 @@ option(TESSERA_SHARED "Link libtessera.so and libtessera_images.so, beside the s
 # Reports, conformance and pictures are parts of the program.
 set(library_rooms tessera_base tessera_ir tessera_ops tessera_onnx_proto tessera_io tessera_cost tessera_lease
                   tessera_passes tessera_backend tessera_backend_host tessera_backend_reference tessera_backend_cpu
-                  tessera_backend_null tessera_backend_simulated tessera_cuda_kernels tessera_backend_cuda tessera_backends
-                  tessera_plan tessera_runtime tessera_protect tessera_capi)
+                  tessera_backend_null tessera_backend_simulated tessera_cuda_kernels tessera_backend_cuda
+                  tessera_backends tessera_plan tessera_runtime tessera_protect tessera_capi)
 get_property(cpu_rooms GLOBAL PROPERTY TESSERA_CPU_ROOMS)
 list(APPEND library_rooms ${cpu_rooms})
 set(library_objects "")

@@ -99,7 +99,7 @@ class CommandLine(program.WithModel):
         done = run("--version")
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stdout, r"^tessera \d+\.\d+\.\d+\nmachine: .+cores?\n"
-                                      r"devices: cpu, reference, null, simulated:PROFILE\n")
+                                      r"devices: cpu, cuda:N, reference, null, simulated:PROFILE\n")
 
     def test_new_is_repeatable(self):
         again = self.folder / "again.onnx"
@@ -159,7 +159,8 @@ class CommandLine(program.WithModel):
             for device in ("cpu", "reference")
         ]
         self.assertAlmostEqual(values[0], values[1], places=4)
-        self.fails(2, "there is no device 'tpu'; devices: cpu, reference, null", "run", self.model, "--device", "tpu")
+        self.fails(2, "there is no device 'tpu'; devices: cpu, cuda:N, reference, null", "run", self.model,
+                   "--device", "tpu")
         self.fails(2, "did you mean 'h100-sxm'?", "run", self.model, "--device", "simulated:h100-smx")
 
     def test_passes_can_be_left_out(self):

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "backends/cuda/element_wise/element_wise.h"
+#include "backends/cuda/movement/movement.h"
 #include "backends/cuda/products/product.h"
 #include "backends/cuda/rows/rows.h"
 #include "backends/cuda/windows/windows.h"
@@ -13,7 +14,8 @@ std::span<const KernelEntry> kernel_table() {
   static const std::vector<KernelEntry> table = [] {
     std::vector<KernelEntry> entries;
     for (const std::span<const KernelEntry> family :
-         {product_kernel_table(), windows_kernel_table(), rows_kernel_table(), element_wise_kernel_table()})
+         {product_kernel_table(), windows_kernel_table(), rows_kernel_table(), movement_kernel_table(),
+          element_wise_kernel_table()})
       entries.insert(entries.end(), family.begin(), family.end());
     return entries;
   }();

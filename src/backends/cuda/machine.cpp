@@ -44,8 +44,11 @@ CudaMachine::CudaMachine(const DriverApi& api, int ordinal) : api_(api), name_(f
   driver::StreamHandle stream = nullptr;
   check(api_.cuStreamCreate(&stream, driver::kStreamNonBlocking), "cuStreamCreate");
   const driver::Result recorded = api_.cuEventRecord(origin_, stream);
+  // "CUDA_ERROR_NOT_READY is returned if both events have been recorded, but one or both of them have not completed".
+  const driver::Result passed = api_.cuStreamSynchronize(stream);
   api_.cuStreamDestroy(stream);
   check(recorded, "cuEventRecord");
+  check(passed, "cuStreamSynchronize");
 }
 
 void CudaMachine::check(driver::Result result, const char* call) const {

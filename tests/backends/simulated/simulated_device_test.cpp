@@ -278,7 +278,7 @@ TEST(SimulatedDevice, NamesOfEqualOptionsAreOneDevice) {
   EXPECT_EQ(backends::find_device("simulated:h100-sxm,compute=cpu").host_fallback().name(), "cpu");
   EXPECT_EQ(device_names(), (std::vector<std::string>{"cpu", "reference", "null", "simulated:PROFILE"}));
   expect_error(ErrorKind::invalid_argument,
-               "there is no device 'tpu'; devices: cpu, reference, null, simulated:PROFILE",
+               "there is no device 'tpu'; devices: cpu, cuda:N, reference, null, simulated:PROFILE",
                [] { backends::find_device("tpu"); });
   expect_error_containing(ErrorKind::invalid_argument, "did you mean 'h100-sxm'?",
                           [] { backends::find_device("simulated:h100-sxn"); });

@@ -107,6 +107,32 @@ TEST(CudaKernels, Pooling) {
   expect_as_reference({"GlobalAveragePool", {x}});
 }
 
+TEST(CudaKernels, ProductsOfComputedMatrices) {
+  for (const DType type : kTypes) {
+    const Tensor a = random_tensor(type, {2, 1, 5, 16}, 1);
+    expect_as_reference({"MatMul", {a, random_tensor(type, {3, 16, 9}, 2)}});
+    expect_as_reference({"MatMul", {a, random_tensor(type, {16, 7}, 2)}});
+    expect_as_reference({"MatMul", {matrix(type, 4, 7, 1), random_tensor(type, {2, 7, 3}, 2)}});
+  }
+}
+
+TEST(CudaKernels, Movement) {
+  const auto list = [](std::vector<std::int64_t> values) {
+    return Tensor::from<std::int64_t>({static_cast<std::int64_t>(values.size())}, values);
+  };
+  for (const DType type : {DType::u8, DType::f16, DType::f32, DType::i64}) {
+    const Tensor x = random_tensor(type, {3, 4, 5, 2}, 1, 0, 100);
+    expect_as_reference({"Transpose", {x}, {{"perm", std::vector<std::int64_t>{2, 0, 3, 1}}}});
+    expect_as_reference({"Transpose", {x}});
+    expect_as_reference({"Expand", {random_tensor(type, {4, 1}, 2, 0, 100), list({2, 4, 3})}}, {false, true});
+    expect_as_reference({"Slice", {x, list({2, -1}), list({-100, 0}), list({0, 2}), list({-1, -2})}},
+                        {false, true, true, true, true});
+    expect_as_reference({"Concat", {x, random_tensor(type, {3, 2, 5, 2}, 2, 0, 100), x}, {{"axis", std::int64_t{1}}}});
+  }
+  const OpCall split{"Split", {random_tensor(DType::f32, {3, 6}, 1), list({2, 4})}, {{"axis", std::int64_t{1}}}, 2};
+  expect_as_reference(split, {false, true});
+}
+
 TEST(CudaKernels, NotANumberStays) {
   const Tensor x = Tensor::from<float>({4}, {NAN, -INFINITY, INFINITY, -0.0f});
   for (const char* const op : {"Relu", "Sigmoid", "Tanh", "Abs"}) expect_as_reference({op, {x}});

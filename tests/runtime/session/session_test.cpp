@@ -128,7 +128,7 @@ TEST(Session, TellsWhatIsWrongWithInputs) {
 
 TEST(Session, RefusesUnknownDevicesAndPasses) {
   expect_error([] { Session session(doubling_model(), {.device = "tpu"}); }, ErrorKind::invalid_argument,
-               "there is no device 'tpu'; devices: cpu, reference, null, simulated:PROFILE");
+               "there is no device 'tpu'; devices: cpu, cuda:N, reference, null, simulated:PROFILE");
   expect_error([] { Session session(doubling_model(), {.without_passes = {"fold"}}); }, ErrorKind::invalid_argument,
                "there is no pass 'fold'");
 }

@@ -7,12 +7,13 @@
 #include "backends/cuda/constants.h"
 #include "backends/cuda/kernels/products/product_parameters.h"
 #include "backends/cuda/launch_types.h"
+#include "backends/cuda/products/batched_product.h"
+#include "backends/cuda/products/product_launch.h"
 
 namespace tessera::backends::cuda {
 namespace {
 
 using tessera::cuda::ProductActivation;
-using tessera::cuda::ProductLaunch;
 using tessera::cuda::ProductParameters;
 
 struct ActivationOfKernels {
@@ -74,32 +75,11 @@ std::string describe(const ops::NodeView& view, Product& product) {
   return "";
 }
 
-// The rung of the ladder for a type and depth, of those that the program holds for the device: see
-// backends/cuda/kernels/products/product.h. TMA's rung waits for tensor maps by the driver.
-struct Rung {
-  std::string kernel;
-  ProductLaunch tile;
-};
-std::optional<Rung> choose_rung(DType type, std::int64_t depth, const DeviceProperties& device) {
-  const std::string_view suffix = suffix_of(type);
-  const auto has = [&](const std::string& kernel) { return reason_without_image(kernel, device).empty(); };
-  const std::int64_t element_bytes = bits_of(type) / 8;
-  std::vector<Rung> rungs;
-  if (type != DType::f32) {
-    if (depth * element_bytes % 16 == 0 && device.compute_capability >= ComputeCapability{8, 0})
-      rungs.push_back({fmt::format("product_mma_{}", suffix), tessera::cuda::kMmaTile});
-    rungs.push_back({fmt::format("product_wmma_{}", suffix), tessera::cuda::kWmmaTile});
-  }
-  rungs.push_back({fmt::format("product_tiles_{}", suffix), tessera::cuda::kTilesTile});
-  const auto found = std::ranges::find_if(rungs, [&](const Rung& rung) { return has(rung.kernel); });
-  return found != rungs.end() ? std::optional(*found) : std::nullopt;
-}
-
 std::string reject(const ops::NodeView& view, const DeviceProperties& device) {
   Product product;
   if (std::string why = describe(view, product); !why.empty()) return why;
   if (choose_rung(view.input(0).dtype, product.depth, device)) return "";
-  return reason_without_image(fmt::format("product_tiles_{}", suffix_of(view.input(0).dtype)), device);
+  return reason_without_rung(view.input(0).dtype, device);
 }
 
 class ProductKernel final : public Kernel {
@@ -127,15 +107,12 @@ class ProductKernel final : public Kernel {
     p.d_stride = product_.columns;
     p.splits = 1;
     p.activation = product_.activation;
-    LaunchShape shape;
-    shape.grid = {blocks_of(product_.columns, rung_.tile.columns), blocks_of(product_.rows, rung_.tile.rows), 1};
-    shape.block.x = static_cast<unsigned>(rung_.tile.threads);
-    stream_of(context).launch_with(rung_.kernel, shape, p);
+    launch_product(stream_of(context), rung_, p);
   }
 
  private:
   Product product_;
-  Rung rung_;
+  ProductRung rung_;
   std::shared_ptr<const PackedWeights> weights_, bias_;
 };
 
@@ -150,7 +127,8 @@ constexpr KernelEntry entry(std::string_view op) {
 }  // namespace
 
 std::span<const KernelEntry> product_kernel_table() {
-  static constexpr KernelEntry table[] = {entry("Gemm"), entry("MatMul"), entry("tessera::Linear")};
+  static const KernelEntry table[] = {entry("Gemm"), entry("MatMul"), entry("tessera::Linear"),
+                                      batched_product_entry()};
   return table;
 }
 

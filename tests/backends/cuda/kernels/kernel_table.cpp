@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backends/cuda/kernels/element_wise/program.h"
+#include "backends/cuda/kernels/movement/strided_copy.h"
 #include "backends/cuda/kernels/products/product.h"
 #include "backends/cuda/kernels/rows/rows.h"
 #include "backends/cuda/kernels/windows/windows.h"
@@ -48,6 +49,10 @@ constexpr EmulatedKernel kKernels[] = {
     named<&element_program_f32>("element_program_f32"),
     named<&element_program_f16>("element_program_f16"),
     named<&element_program_bf16>("element_program_bf16"),
+    named<&strided_copy_8>("strided_copy_8"),
+    named<&strided_copy_16>("strided_copy_16"),
+    named<&strided_copy_32>("strided_copy_32"),
+    named<&strided_copy_64>("strided_copy_64"),
     named<&conv_direct_f32>("conv_direct_f32"),
     named<&conv_direct_f16>("conv_direct_f16"),
     named<&conv_direct_bf16>("conv_direct_bf16"),
