@@ -129,6 +129,8 @@ TEST(CudaKernels, Movement) {
                         {false, true, true, true, true});
     expect_as_reference({"Concat", {x, random_tensor(type, {3, 2, 5, 2}, 2, 0, 100), x}, {{"axis", std::int64_t{1}}}});
   }
+  expect_as_reference({"Flatten", {random_tensor(DType::f32, {3, 2, 4}, 1)}});
+  expect_as_reference({"Reshape", {random_tensor(DType::f32, {3, 8}, 1), list({4, 6})}}, {false, true});
   const OpCall split{"Split", {random_tensor(DType::f32, {3, 6}, 1), list({2, 4})}, {{"axis", std::int64_t{1}}}, 2};
   expect_as_reference(split, {false, true});
 }

@@ -74,7 +74,7 @@ std::uint64_t seeds() {
 }
 
 TEST(CudaSession, KnownNetsInAnyOrderOfTheirWork) {
-  for (const char* const name : {"mlp", "lenet5", "cnn_digits", "transformer_small", "conv1d"}) {
+  for (const char* const name : {"mlp", "lenet5", "cnn_digits", "transformer_small", "bert_mini", "conv1d"}) {
     SCOPED_TRACE(name);
     const Model known = net(name);
     Session session(known, {.device = "cuda"}), reference(known, {.device = "reference"});

@@ -97,8 +97,17 @@ std::vector<Part> parts_of_split(const ops::NodeView& view) {
   return parts;
 }
 
+// Operators that change the shape alone are views wherever the planner can make them so; this is the copy for where it
+// cannot.
+std::vector<Part> parts_of_view(const ops::NodeView& view) {
+  return {{0, 0, {{view.input(0).elements()}, {1}, {1}, 0, 0}}};
+}
+
+constexpr std::string_view kViews[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"};
+
 std::vector<Part> parts_of(const ops::NodeView& view) {
   const std::string_view op = view.op().name;
+  if (std::ranges::find(kViews, op) != std::end(kViews)) return parts_of_view(view);
   if (op == "Transpose") return parts_of_transpose(view);
   if (op == "Expand") return parts_of_expand(view);
   if (op == "Slice") return parts_of_slice(view);
@@ -144,8 +153,12 @@ constexpr KernelEntry entry(std::string_view op) {
 }  // namespace
 
 std::span<const KernelEntry> movement_kernel_table() {
-  static constexpr KernelEntry table[] = {entry("Transpose"), entry("Expand"), entry("Slice"), entry("Concat"),
-                                          entry("Split")};
+  static const std::vector<KernelEntry> table = [] {
+    std::vector<KernelEntry> entries{entry("Transpose"), entry("Expand"), entry("Slice"), entry("Concat"),
+                                     entry("Split")};
+    for (const std::string_view op : kViews) entries.push_back(entry(op));
+    return entries;
+  }();
   return table;
 }
 
