@@ -53,6 +53,7 @@ void Simulator::configure(const Settings& chosen) {
   events.clear();
   streams.clear();
   contexts.clear();
+  set_current_context(nullptr);  // a context that is made anew may have the address of one that is gone
   memory.reset(chosen.devices, chosen.memory_bytes);
   pinned.reset();
   for (int device = 0; device < chosen.devices; ++device) {

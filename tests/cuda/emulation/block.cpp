@@ -234,7 +234,7 @@ void Block::continue_thread(Thread& thread) {
   }
 }
 
-void Block::leave() {
+TESSERA_UNWATCHED void Block::leave() {
   scheduler_.switch_from(*running_->fiber);
 }
 

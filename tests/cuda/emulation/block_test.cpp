@@ -161,7 +161,7 @@ void atomics(int* sum, int* most, int* least, unsigned* swapped, float* real) {
   atomicMax(most, static_cast<int>(threadIdx.x));
   atomicMin(least, -static_cast<int>(threadIdx.x));
   atomicAdd(real, 0.5f);
-  for (unsigned old = *swapped;;) {  // adds by compare and swap
+  for (unsigned old = atomicAdd(swapped, 0u);;) {  // adds by compare and swap
     const unsigned seen = atomicCAS(swapped, old, old + 2);
     if (seen == old) break;
     old = seen;

@@ -117,6 +117,7 @@ inline unsigned vote(const char* name, unsigned mask, bool predicate, unsigned& 
 
 // Shuffled schedules let other threads run before an atomic operation.
 inline void interleave() {
+  const sanitizers::Unwatched unwatched;
   Block& block = Block::current();
   if (block.options().seed != 0 && block.random()() % 8 == 0) block.yield();
 }

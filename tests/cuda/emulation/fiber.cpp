@@ -61,7 +61,7 @@ struct Fiber::State {
   Fiber* left = nullptr;       // the fiber that switched here last
   static thread_local State* starting;
 
-  static void enter() {
+  TESSERA_UNWATCHED static void enter() {
     State& self = *starting;
     sanitizers::finish_switch(nullptr, &self.left->state_->known_bottom, &self.left->state_->known_bytes);
     self.entry(self.argument);
@@ -114,7 +114,7 @@ void Fiber::start(void (*entry)(void*), void* argument) {
 #endif
 }
 
-void Fiber::switch_from(Fiber& from) {
+TESSERA_UNWATCHED void Fiber::switch_from(Fiber& from) {
   State &to = *state_, &old = *from.state_;
   to.left = &from;
   State::starting = &to;

@@ -4,9 +4,12 @@
 #include <numeric>
 #include <vector>
 
+#include "emulation/sanitizers.h"
+
 namespace tessera::emulation {
 
 void run_grid(const LaunchOptions& options, const std::function<void()>& body) {
+  const sanitizers::Unwatched unwatched;
   const unsigned threads = options.block.count(), blocks = options.grid.count();
   if (threads == 0 || threads > 1024 || blocks == 0) {
     throw KernelFault("a launch of " + std::to_string(blocks) + " blocks of " + std::to_string(threads) +

@@ -65,12 +65,17 @@ inline void acquire(void* place) {
 }
 // How often the running fiber is unwatched. A fiber must not end so: the sanitizer would end the process.
 inline thread_local int scheduler_depth = 0;
-inline thread_local int* depth = &scheduler_depth;
-inline void run_with(int* fiber_depth) {
-  depth = fiber_depth != nullptr ? fiber_depth : &scheduler_depth;
+inline thread_local int* fiber_depth = nullptr;  // null: the scheduler runs
+// These belong to the emulation, which one thread runs: the sanitizer is not to see that fibers share them.
+#define TESSERA_UNWATCHED __attribute__((no_sanitize("thread")))
+TESSERA_UNWATCHED inline int& depth() {
+  return fiber_depth != nullptr ? *fiber_depth : scheduler_depth;
 }
-inline void watch(bool on) {
-  *depth += on ? -1 : 1;
+TESSERA_UNWATCHED inline void run_with(int* of_fiber) {
+  fiber_depth = of_fiber;
+}
+TESSERA_UNWATCHED inline void watch(bool on) {
+  depth() += on ? -1 : 1;
   if (on) {
     AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
     AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
@@ -79,10 +84,11 @@ inline void watch(bool on) {
     AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
   }
 }
-inline void watch_again() {
-  while (*depth > 0) watch(true);
+TESSERA_UNWATCHED inline void watch_again() {
+  while (depth() > 0) watch(true);
 }
 #else
+#define TESSERA_UNWATCHED
 inline void watch(bool) {}
 inline void watch_again() {}
 inline void run_with(int*) {}
