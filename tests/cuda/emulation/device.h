@@ -117,9 +117,13 @@ inline unsigned vote(const char* name, unsigned mask, bool predicate, unsigned& 
 
 // Shuffled schedules let other threads run before an atomic operation.
 inline void interleave() {
-  const sanitizers::Unwatched unwatched;
   Block& block = Block::current();
-  if (block.options().seed != 0 && block.random()() % 8 == 0) block.yield();
+  bool yields = false;
+  {
+    const sanitizers::Unwatched unwatched;
+    yields = block.options().seed != 0 && block.random()() % 8 == 0;
+  }
+  if (yields) block.yield();
 }
 
 template <class T>
