@@ -40,6 +40,8 @@ std::string prompt_of(const GenerateVerb& verb) {
   if (!verb.file.empty() && verb.file != "-") return text_of_file(verb.file);
   require(verb.file == "-" || isatty(STDIN_FILENO) == 0, ErrorKind::invalid_argument,
           "there is no prompt: give one by -p TEXT, --file FILE or on standard input");
+  if (std::cin.peek() == std::char_traits<char>::eof())
+    fail(ErrorKind::invalid_argument, "the prompt is empty: there is nothing on standard input");
   return text_of_file(model_path("-"));
 }
 
@@ -112,7 +114,8 @@ void add_generate(CLI::App& app) {
       ->check(whole_number(0, 20));
   verb->add_flag("--json", options->json, "Print the answer, its tokens and its times as JSON, when it is whole");
   verb->footer(
-      "The answer is the same for a seed, whatever else the machine does and however many threads it runs on.\n"
+      "The answer is the same for a seed, whatever else the machine does and however many threads it runs on; another\n"
+      "instruction set (TESSERA_ISA) may give another one.\n"
       "\nExamples:\n"
       "  tessera generate model.gguf -p 'The capital of France is' --seed 1\n"
       "  tessera generate model.gguf --file letter.txt --temperature 0 --stats\n"

@@ -111,9 +111,21 @@ class FolderConfig final : public models::ConfigValues {
             base::shown(architecture_));
   }
 
+  // The keys that every configuration has, by the names that its owner knows them by; and the epsilon that transformers
+  // takes where the file has none.
+  void check_keys() {
+    for (const char* key :
+         {"num_hidden_layers", "max_position_embeddings", "hidden_size", "intermediate_size", "num_attention_heads"})
+      require(find(config_, key) != nullptr, ErrorKind::invalid_model, "config.json lacks '{}'", key);
+    if (find(config_, "rms_norm_eps") == nullptr)
+      numbers_.insert_or_assign("attention.layer_norm_rms_epsilon", architecture_ == "phi3" ? 1e-5 : 1e-6);
+  }
+
   void read_sizes() {
+    check_keys();
     for (const auto& [key, as] : {std::pair{"num_hidden_layers", "block_count"},
                                   {"max_position_embeddings", "context_length"},
+                                  {"vocab_size", "stated_vocabulary"},
                                   {"hidden_size", "embedding_length"},
                                   {"intermediate_size", "feed_forward_length"},
                                   {"num_attention_heads", "attention.head_count"},

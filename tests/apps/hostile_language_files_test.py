@@ -275,6 +275,17 @@ class HostileLanguageFiles(unittest.TestCase):
                 settings = files.config() | {key: number}
                 self.survived(*verbs(files.write_folder(self.folder / "folder", settings=settings))[1])
 
+    def test_keys_that_are_missing_are_named_as_config_json_names_them(self):
+        for key in ("num_hidden_layers", "max_position_embeddings", "hidden_size", "intermediate_size",
+                    "num_attention_heads"):
+            settings = {name: value for name, value in files.config().items() if name != key}
+            path = files.write_folder(self.folder / "folder", settings=settings)
+            self.refused(f"lacks '{key}'", *verbs(path)[1])
+
+    def test_a_vocabulary_of_another_size(self):
+        path = files.write_folder(self.folder / "folder", settings=files.config() | {"vocab_size": 200})
+        self.refused("states 200 tokens", *verbs(path)[1])
+
     def test_sizes_that_lists_are_made_of(self):
         llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                   "original_max_position_embeddings": 32}

@@ -112,10 +112,10 @@ std::string_view header_of(std::span<const std::byte> bytes) {
   require(bytes.size() >= kLengthBytes, ErrorKind::invalid_model,
           "the file has {} bytes, which is no whole safetensors file", bytes.size());
   std::memcpy(&length, bytes.data(), sizeof(length));
-  require(length <= static_cast<std::uint64_t>(SafetensorsFile::kMostHeaderBytes), ErrorKind::over_budget,
-          "the header has {} bytes, more than the limit of {}", length, SafetensorsFile::kMostHeaderBytes);
   require(length <= bytes.size() - kLengthBytes, ErrorKind::invalid_model,
           "the header has {} bytes, but only {} follow; is the file whole?", length, bytes.size() - kLengthBytes);
+  require(length <= static_cast<std::uint64_t>(SafetensorsFile::kMostHeaderBytes), ErrorKind::over_budget,
+          "the header has {} bytes, more than the limit of {}", length, SafetensorsFile::kMostHeaderBytes);
   return {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, static_cast<std::size_t>(length)};
 }
 

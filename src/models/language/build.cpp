@@ -259,6 +259,9 @@ std::int64_t vocabulary_of(const LanguageConfig& config, const WeightSource& wei
   const std::optional<LanguageWeight> embedding = weights.find("token_embd.weight");
   require(embedding && embedding->columns == config.hidden, ErrorKind::invalid_model,
           "the model has no weight 'token_embd.weight' with rows of {}", config.hidden);
+  require(config.stated_vocabulary == 0 || config.stated_vocabulary == embedding->rows, ErrorKind::invalid_model,
+          "the configuration of the model states {} tokens, but 'token_embd.weight' has {} rows",
+          config.stated_vocabulary, embedding->rows);
   return embedding->rows;
 }
 

@@ -126,6 +126,7 @@ LanguageConfig read_language_config(const ConfigValues& values, const WeightSour
   config.rotated = size_of(values, "rope.dimension_count", config.head_size, config.head_size);
   require(config.rotated % 2 == 0, ErrorKind::invalid_model, "'rope.dimension_count' of the model is {}, which is odd",
           config.rotated);
+  config.stated_vocabulary = values.integer("stated_vocabulary").value_or(0);
   const std::int64_t trained = size_of(values, "context_length", kMostContext);
   require(context >= 0 && context <= trained, ErrorKind::invalid_argument,
           "a context of {} tokens, but the model was trained for {}", context, trained);

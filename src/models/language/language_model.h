@@ -68,9 +68,10 @@ struct LanguageLayer {
 struct LanguageConfig {
   std::string architecture;
   std::int64_t hidden = 0, feed_forward = 0, heads = 0, kv_heads = 0, head_size = 0, value_size = 0, context = 0;
-  std::int64_t rotated = 0;  // elements of a head that positions turn
-  double epsilon = 1e-5;     // of the normalisations
-  double query_scale = 0;    // of scores
+  std::int64_t rotated = 0;            // elements of a head that positions turn
+  std::int64_t stated_vocabulary = 0;  // that the configuration states; 0: nothing
+  double epsilon = 1e-5;               // of the normalisations
+  double query_scale = 0;              // of scores
   double embedding_scale = 1;
   double score_softcap = 0, logit_softcap = 0;  // 0: none
   FeedForwardActivation activation = FeedForwardActivation::silu;
