@@ -72,8 +72,8 @@ run_emulation() {
   local suite=$1
   shift
   # A kernel's access out of bounds is left by a jump out of the signal's handler, which may hold any lock.
-  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=report_signal_unsafe=0 timeout "$(limit_of "$suite")" "$@" \
-    >"$reports/$suite.log" 2>&1
+  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=report_signal_unsafe=0 \
+    timeout "$(limit_of "$suite")" "$@" >"$reports/$suite.log" 2>&1
 }
 
 run_suite() {
