@@ -276,7 +276,7 @@ TEST(SimulatedDevice, NamesOfEqualOptionsAreOneDevice) {
   EXPECT_FALSE(device.is_host());
   EXPECT_EQ(device.host_fallback().name(), "reference");
   EXPECT_EQ(backends::find_device("simulated:h100-sxm,compute=cpu").host_fallback().name(), "cpu");
-  EXPECT_EQ(device_names(), (std::vector<std::string>{"cpu", "reference", "null", "simulated:PROFILE"}));
+  EXPECT_EQ(device_names(), (std::vector<std::string>{"cpu", "cuda:N", "reference", "null", "simulated:PROFILE"}));
   expect_error(ErrorKind::invalid_argument,
                "there is no device 'tpu'; devices: cpu, cuda:N, reference, null, simulated:PROFILE",
                [] { backends::find_device("tpu"); });

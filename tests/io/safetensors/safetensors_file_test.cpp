@@ -119,9 +119,10 @@ TEST(SafetensorsFile, TheHeadersLengthIsBounded) {
     bytes.replace(0, sizeof(length), reinterpret_cast<const char*>(&length), sizeof(length));
     return error_of([&] { read(bytes); });
   };
-  EXPECT_THAT(with_length(100'000'001), HasSubstr("more than the limit of 100000000"));
-  EXPECT_THAT(with_length(~std::uint64_t{0}), HasSubstr("more than the limit"));
+  EXPECT_THAT(with_length(~std::uint64_t{0}), HasSubstr("but only 2 follow"));
   EXPECT_THAT(with_length(3), HasSubstr("but only 2 follow; is the file whole?"));
+  bytes.resize(100'000'001 + sizeof(std::uint64_t), ' ');
+  EXPECT_THAT(with_length(100'000'001), HasSubstr("more than the limit of 100000000"));
   EXPECT_THAT(error_of([&] { read("1234"); }), HasSubstr("no whole safetensors file"));
 }
 
