@@ -180,7 +180,7 @@ class TESSERA_API LanguageSession {
   LanguageSession(LanguageSession&&) noexcept;
   LanguageSession& operator=(LanguageSession&&) noexcept;
 
-  // As the functions of LanguageModel.
+  // These do what the functions of LanguageModel do.
   GeneratedAnswer generate_tokens(std::span<const std::int64_t> prompt, const GenerateOptions& options = {},
                                   GenerationStats* stats = nullptr);
   GeneratedAnswer chat(std::span<const ChatMessage> messages, const GenerateOptions& options = {},

@@ -12,9 +12,9 @@
 
 namespace tessera::io {
 
-// Whether the path leads to a folder; false also where that cannot be found out.
+// Returns whether the path leads to a folder; false also where that cannot be found out.
 bool is_folder(const std::filesystem::path& path) noexcept;
-// Whether there is something of that name, be it a link that leads nowhere: reading it says what is wrong then.
+// Returns whether there is something of that name, be it a link that leads nowhere: reading it says what is wrong then.
 bool is_present(const std::filesystem::path& path) noexcept;
 
 // A regular file that is open for reading. What is known of it was asked of the open file, so nobody can put another

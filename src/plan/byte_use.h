@@ -21,7 +21,7 @@ inline constexpr std::int32_t kHostArena = -1, kDeviceArena = -2;
 // has all the bytes there can be. Expects that slots have their places in the arenas.
 std::vector<ByteUse> uses_of(const Plan& plan, const Step& step);
 
-// Whether one of them writes bytes that the other one uses.
+// Returns whether one of them writes bytes that the other one uses.
 bool conflict(const std::vector<ByteUse>& a, const std::vector<ByteUse>& b);
 
 }  // namespace tessera::plan

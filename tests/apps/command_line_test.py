@@ -159,8 +159,7 @@ class CommandLine(program.WithModel):
             for device in ("cpu", "reference")
         ]
         self.assertAlmostEqual(values[0], values[1], places=4)
-        self.fails(2, "there is no device 'tpu'; devices: cpu, cuda:N, reference, null", "run", self.model,
-                   "--device", "tpu")
+        self.fails(2, "no device 'tpu'; devices: cpu, cuda:N, reference, null", "run", self.model, "--device", "tpu")
         self.fails(2, "did you mean 'h100-sxm'?", "run", self.model, "--device", "simulated:h100-smx")
 
     def test_passes_can_be_left_out(self):

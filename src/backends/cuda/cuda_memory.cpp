@@ -43,7 +43,7 @@ bool CudaMemory::grow(std::int64_t bytes) {
   const std::int64_t room = reserved_bytes_ - blocks_.bytes();
   if (bytes > room) return false;
   const driver::AllocationProperties properties = allocation_on(machine_);
-  // Where the device has not so much left as the pool likes to grow by, what is needed alone.
+  // A device that has less left than the pool likes to grow by is asked for what is needed alone.
   for (const std::int64_t wanted : {std::max(bytes, kGrowthBytes), bytes}) {
     const std::int64_t size = std::min(rounded_up(wanted, granularity_), room);
     const auto size_of_driver = static_cast<std::size_t>(size);
@@ -53,8 +53,7 @@ bool CudaMemory::grow(std::int64_t bytes) {
     machine_.check(created, "cuMemCreate");
     const driver::DeviceAddress address = base_ + static_cast<driver::DeviceAddress>(blocks_.bytes());
     const driver::Result mapped = machine_.api().cuMemMap(address, size_of_driver, 0, handle, 0);
-    // The mapping keeps the memory: "If the handle is released while it is mapped, the memory is freed when the last
-    // mapping goes."
+    // The mapping keeps the memory until it goes itself.
     machine_.api().cuMemRelease(handle);
     machine_.check(mapped, "cuMemMap");
     const driver::AccessDescription access{properties.location, driver::kReadsAndWrites};
@@ -69,7 +68,7 @@ bool CudaMemory::grow(std::int64_t bytes) {
 
 void CudaMemory::take_back_passed() {
   std::erase_if(freed_, [&](const Freed& block) {
-    if (block.passed != nullptr && !block.passed->done()) return false;
+    if (block.passed == nullptr || !block.passed->done()) return false;
     blocks_.give_back(block.offset);
     return true;
   });

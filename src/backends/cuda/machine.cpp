@@ -13,7 +13,7 @@ namespace {
 // 48 KB per block [...] must use dynamic shared memory [...] and require an explicit opt-in."
 constexpr unsigned kSharedWithoutOptIn = 48 * 1024;
 
-// As nvidia-smi prints it.
+// Returns the UUID as nvidia-smi prints it.
 std::string uuid_text(const driver::Uuid& uuid) {
   std::string text = "GPU-";
   for (std::size_t i = 0; i < std::size(uuid.bytes); ++i) {
@@ -44,7 +44,7 @@ CudaMachine::CudaMachine(const DriverApi& api, int ordinal) : api_(api), name_(f
   driver::StreamHandle stream = nullptr;
   check(api_.cuStreamCreate(&stream, driver::kStreamNonBlocking), "cuStreamCreate");
   const driver::Result recorded = api_.cuEventRecord(origin_, stream);
-  // "CUDA_ERROR_NOT_READY is returned if both events have been recorded, but one or both of them have not completed".
+  // The driver tells the time between two events only when both have been passed.
   const driver::Result passed = api_.cuStreamSynchronize(stream);
   api_.cuStreamDestroy(stream);
   check(recorded, "cuEventRecord");
