@@ -94,7 +94,10 @@ struct HttpServer::State {
   void accept(Listener& listener) {
     listener.acceptor.async_accept(
         asio::make_strand(context), [this, &listener](const ErrorCode& error, Socket socket) {
-          if (!listener.acceptor.is_open()) return;
+          if (!listener.acceptor.is_open()) {
+            --listening;
+            return;  // which closes a connection that came with the end
+          }
           if (error) {
             // No descriptors left, say: others end meanwhile.
             listener.pause.expires_after(std::chrono::milliseconds(50));
@@ -124,7 +127,7 @@ struct HttpServer::State {
   asio::io_context context;
   const int thread_count;
   std::list<Listener> listeners;
-  std::atomic<std::size_t> listening{0};  // listeners that drain() has yet to close
+  std::atomic<std::size_t> listening{0};  // listeners that accept, until they have seen that they are closed
   std::mutex mutex;
   std::list<Known> sessions;
   std::vector<std::thread> threads;
@@ -182,7 +185,10 @@ int HttpServer::listen(const std::string& address, HttpHandler& handler, const T
 }
 
 void HttpServer::start() {
-  for (State::Listener& listener : state_->listeners) state_->accept(listener);
+  for (State::Listener& listener : state_->listeners) {
+    ++state_->listening;
+    state_->accept(listener);
+  }
   for (int i = 0; i < state_->thread_count; ++i) {
     state_->threads.emplace_back([this] {
       base::ask_for_short_slices();
@@ -202,12 +208,11 @@ void HttpServer::begin_leaving() {
 void HttpServer::drain(double seconds) {
   State& state = *state_;
   state.shared.draining = true;
-  state.listening = state.listeners.size();
   for (State::Listener& listener : state.listeners) {
-    asio::post(listener.acceptor.get_executor(), [&state, &listener] {
+    asio::post(listener.acceptor.get_executor(), [&listener] {
       ErrorCode ignored;
       listener.acceptor.close(ignored);
-      --state.listening;
+      listener.pause.cancel();
     });
   }
   {
@@ -217,7 +222,8 @@ void HttpServer::drain(double seconds) {
     }
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  // A connection may be taken, and must be answered, until its listener is closed.
+  // A connection may be taken, and must be answered or closed, until its listener has seen that it is closed: one that
+  // waited in the stopped context would keep its client waiting for as long as the server lives.
   while ((state.listening > 0 || connections() > 0) && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   state.context.stop();
