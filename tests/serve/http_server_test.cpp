@@ -18,12 +18,15 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
+// An address of its own: other tests that run meanwhile may be given a port that this server has left.
+constexpr const char* kAddress = "127.0.77.1";
+
 // The status of the answer to a request on a connection of its own, 0 where the server takes none.
 int ask(int port) {
   asio::io_context context;
   tcp::socket socket(context);
   boost::system::error_code error;
-  socket.connect({asio::ip::address_v4::loopback(), static_cast<unsigned short>(port)}, error);
+  socket.connect({asio::ip::make_address(kAddress), static_cast<unsigned short>(port)}, error);
   asio::write(socket, asio::buffer(std::string("GET /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")), error);
   if (error) return 0;
   asio::streambuf answer;
@@ -49,7 +52,7 @@ TEST(HttpServer, DrainsWhileClientsCome) {
   Agreeing handler;
   BodyBudget bodies(1 << 20);
   HttpServer server(HttpLimits(), 4, connections, bodies);
-  const int port = server.listen("127.0.0.1:0", handler);
+  const int port = server.listen(std::string(kAddress) + ":0", handler);
   server.start();
   std::atomic<int> answered = 0, wrong = 0;
   std::atomic<bool> is_over = false;

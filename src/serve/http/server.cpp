@@ -1,5 +1,6 @@
 #include "serve/http/server.h"
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -125,6 +126,8 @@ struct HttpServer::State {
   HttpShared shared;
   std::atomic<std::int64_t>& open;  // connections
   asio::io_context context;
+  // Threads stay when nothing is left to wait for: what drain() posts then must still run.
+  const asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(context);
   const int thread_count;
   std::list<Listener> listeners;
   std::atomic<std::size_t> listening{0};  // listeners that accept, until they have seen that they are closed
