@@ -13,12 +13,12 @@ void forbid_core_dumps() {
   ::setrlimit(RLIMIT_CORE, &none);
 }
 
+}  // namespace
+
 void use_key(const KeySource& source) {
   forbid_core_dumps();
   set_default_model_key(make_model_key(source));
 }
-
-}  // namespace
 
 void add_key_source(CLI::App& verb, const std::string& prefix, const std::string& purpose, KeySource& source) {
   CLI::Option* const file =

@@ -14,6 +14,8 @@ void add_key_options(CLI::App& app);
 // Makes the environment's key the default one and lets no core dump of this process be written if there is a key. To be
 // called before the command line is parsed. Throws Error(invalid_argument).
 void use_environment_key();
+// Makes this key the default one and lets no core dump of this process be written.
+void use_key(const KeySource& source);
 
 // Adds these options under names with a prefix, such as "current-", for one key of a verb's own; at most one can be
 // given.

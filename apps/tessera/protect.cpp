@@ -9,6 +9,7 @@
 #include "base/numbers/units.h"
 #include "common.h"
 #include "key_options.h"
+#include "protect_watermark.h"
 #include "report/values/json_text.h"
 #include "verbs.h"
 
@@ -21,6 +22,7 @@ struct ProtectVerb {
   std::vector<std::string> key_files, key_commands, recipients, password_files;
   bool asks_for_password = false, rewraps = false, json = false;
   KeySource current;
+  WatermarkVerb watermark;
 };
 
 ProtectOptions protect_options(const ProtectVerb& options) {
@@ -60,8 +62,18 @@ void make_keys(const ProtectVerb& options) {
       options.new_keys);
 }
 
+bool has_no_keys(const ProtectVerb& options) {
+  return options.key_files.empty() && options.key_commands.empty() && options.recipients.empty() &&
+         options.password_files.empty() && !options.asks_for_password && options.publisher.empty();
+}
+
 void run_protect(const ProtectVerb& options) {
   if (!options.new_keys.empty()) return make_keys(options);
+  if (!options.watermark.wanted.empty()) {
+    require(!options.model.model.empty(), ErrorKind::invalid_argument, "--find-watermark needs a MODEL to look into");
+    if (options.current.is_set()) use_key(options.current);
+    return find_watermarks(options.watermark, load_model(options.model), options.json);
+  }
   require(!options.model.model.empty() && !options.output.empty(), ErrorKind::invalid_argument,
           "'protect' needs a MODEL and -o OUT.tsr, or --new-key DIR; see 'tessera protect --help'");
   check_outputs({options.output});
@@ -72,6 +84,13 @@ void run_protect(const ProtectVerb& options) {
             "--rewrap needs the key that opens the file: name it by --current-key-file, --current-key-command or "
             "--current-password");
     return print(rewrap_model(model, options.output, current, protect_options(options)), options);
+  }
+  if (!options.watermark.identity.empty()) {
+    const Model marked = add_watermark(options.watermark, load_model(options.model), options.json);
+    if (has_no_keys(options) && options.output.ends_with(".onnx")) return marked.save(options.output);
+    return print(
+        protect_model(marked, options.output, protect_options(options), {.session = session_options(options.model)}),
+        options);
   }
   if (is_protected(model) || options.model.dims.empty())
     return print(
@@ -90,6 +109,8 @@ constexpr const char* kFooter =
     "  tessera protect model.onnx -o model.tsr --key-file keys/model.key --sign keys/publisher.key\n"
     "  tessera run model.tsr --key-file keys/model.key\n"
     "  tessera check model.tsr --require-signature keys/publisher.pub\n"
+    "  tessera protect model.onnx -o marked.onnx --watermark customer-7 --watermark-key keys/model.key\n"
+    "  tessera protect found.onnx --find-watermark customer-7 --watermark-key keys/model.key\n"
     "  tessera protect model.tsr -o rotated.tsr --rewrap --current-key-file keys/model.key --recipient "
     "new/recipient.pub";
 
@@ -114,8 +135,9 @@ void add_protect(CLI::App& app) {
   verb->add_option("--new-key", options->new_keys, "Write new keys into this folder, and nothing else");
   verb->add_flag("--rewrap", options->rewraps,
                  "MODEL is protected: write it for other keys, without encrypting its contents again");
-  add_key_source(*verb, "current-", "--rewrap: the key that opens MODEL", options->current);
+  add_key_source(*verb, "current-", "--rewrap, --find-watermark: the key that opens MODEL", options->current);
   verb->add_flag("--json", options->json, "Print the size, the recipients and whether it is signed as JSON");
+  add_watermark_options(*verb, options->watermark);
   add_run_options(*verb, options->model);
   verb->footer(kFooter);
   verb->callback([options] { run_protect(*options); });

@@ -1,13 +1,14 @@
 // Stands in the place of this folder where libsodium was not found: protected files are refused with that reason.
 #include "base/error.h"
 #include "tessera/protect.h"
+#include "tessera/watermark.h"
 
 namespace tessera {
 namespace {
 
 [[noreturn]] void refuse() {
   fail(ErrorKind::unsupported,
-       "this Tessera was built without libsodium, and so can neither read nor write protected models");
+       "this Tessera was built without libsodium, and so can neither read nor write protected models, nor watermarks");
 }
 
 class NoKey : public ModelKey {
@@ -36,6 +37,13 @@ void write_new_keys(const std::filesystem::path&) {
   refuse();
 }
 void check_signature(const std::filesystem::path&, const std::filesystem::path&) {
+  refuse();
+}
+Model add_watermark(const Model&, const std::string&, const std::filesystem::path&, WatermarkReport*) {
+  refuse();
+}
+std::vector<WatermarkFinding> find_watermarks(const Model&, std::span<const std::string>, const std::filesystem::path&,
+                                              std::int64_t*) {
   refuse();
 }
 

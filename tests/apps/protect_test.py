@@ -119,6 +119,27 @@ class Protect(program.WithModel):
                        self.key)
         self.assertEqual([each.name for each in folder.iterdir()], ["m.tsr"])
 
+    def test_watermarks(self):
+        marked, safe, secret = self.folder / "marked.onnx", self.folder / "marked.tsr", ["--watermark-key", self.key]
+        done = run("protect", self.model, "-o", marked, "--watermark", "customer-7", *secret)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "watermark 'customer-7': 6[0-9]+ weights changed by [0-9.]+%, score 1[56]")
+        self.assertIn("'customer-7': found", self.succeeds("protect", marked, "--find-watermark", "customer-7",
+                                                           *secret))
+        both = json.loads(self.succeeds("protect", marked, "--find-watermark", "customer-8", "--find-watermark",
+                                        "customer-7", *secret, "--json"))["watermarks"]
+        self.assertEqual([each["found"] for each in both], [False, True])
+        none = run("protect", self.model, "--find-watermark", "customer-7", *secret)
+        self.assertEqual((none.returncode, "not found" in none.stdout), (1, True))
+        self.succeeds("protect", self.model, "-o", safe, "--watermark", "customer-7", *secret, "--key-file", self.key)
+        self.succeeds("protect", safe, "--find-watermark", "customer-7", *secret, "--current-key-file", self.key)
+        self.fails(WRONG_CALL, "--watermark requires --watermark-key", "protect", self.model, "-o", marked,
+                   "--watermark", "customer-7")
+        package = self.folder / "package.tsr"
+        self.succeeds("optimize", self.model, "-o", package)
+        self.fails(WRONG_CALL, "the weights of a package are packed", "protect", package, "-o", marked, "--watermark",
+                   "customer-7", *secret)
+
     def test_tells_wrong_calls(self):
         self.fails(WRONG_CALL, "needs a MODEL and -o OUT.tsr", "protect")
         self.fails(WRONG_CALL, "there is no key to protect the model for", "protect", self.model, "-o", self.folder /
