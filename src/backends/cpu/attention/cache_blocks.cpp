@@ -68,18 +68,25 @@ void some_scores(const float* query, std::int64_t stride, const float* keys, std
   const D d;
   for (std::int64_t key = 0; key < kKeyBlock; key += kVectors * kLanes) {
     V sum[queries][kVectors];
+#pragma GCC unroll 6
     for (int q = 0; q < queries; ++q)
+#pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) sum[q][j] = hn::Zero(d);
     const float* at = keys + key;
     for (std::int64_t i = 0; i < size; ++i, at += kKeyBlock) {
       V column[kVectors];
+#pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) column[j] = hn::LoadU(d, at + j * kLanes);
+#pragma GCC unroll 6
       for (int q = 0; q < queries; ++q) {
         const V number = hn::Set(d, query[q * stride + i]);
+#pragma GCC unroll 4
         for (int j = 0; j < kVectors; ++j) sum[q][j] = hn::MulAdd(number, column[j], sum[q][j]);
       }
     }
+#pragma GCC unroll 6
     for (int q = 0; q < queries; ++q)
+#pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) hn::StoreU(sum[q][j], d, scores + q * kKeyBlock + key + j * kLanes);
   }
 }
@@ -89,18 +96,25 @@ void add_columns(const float* weights, const float* values, std::int64_t width, 
                  float* y) {
   const D d;
   V sum[queries][vectors];
+#pragma GCC unroll 6
   for (int q = 0; q < queries; ++q)
+#pragma GCC unroll 4
     for (int j = 0; j < vectors; ++j) sum[q][j] = hn::LoadU(d, y + q * width + j * kLanes);
   const float* at = values + begin * width;
   for (std::int64_t key = begin; key < end; ++key, at += width) {
     V row[vectors];
+#pragma GCC unroll 4
     for (int j = 0; j < vectors; ++j) row[j] = hn::LoadU(d, at + j * kLanes);
+#pragma GCC unroll 6
     for (int q = 0; q < queries; ++q) {
       const V weight = hn::Set(d, weights[q * kKeyBlock + key]);
+#pragma GCC unroll 4
       for (int j = 0; j < vectors; ++j) sum[q][j] = hn::MulAdd(weight, row[j], sum[q][j]);
     }
   }
+#pragma GCC unroll 6
   for (int q = 0; q < queries; ++q)
+#pragma GCC unroll 4
     for (int j = 0; j < vectors; ++j) hn::StoreU(sum[q][j], d, y + q * width + j * kLanes);
 }
 
