@@ -161,27 +161,39 @@ float largest_of(const float* x, std::int64_t count) {
   return _mm_cvtss_f32(_mm_max_ss(most, _mm_shuffle_ps(most, most, 1)));
 }
 
+// Rounds the block of `block` elements of a row that begins at element `at`.
+inline void round_block(const BlockPanelLayout& layout, const float* x, std::int64_t at, std::int64_t block,
+                        std::int64_t row, const RoundedActivations& to) {
+  const float scale = largest_of(x, block) / 127.0f;
+  const bool has_codes = scale > 0;  // no zero and no NaN
+  const __m256 divisor = _mm256_set1_ps(has_codes ? scale : 1.0f);
+  const std::int64_t group = layout.group;
+  for (std::int64_t first = 0; first < block; first += group) {
+    const std::int64_t place = (at + first) / group * to.rows + row;  // [group, row]
+    __m256i sum = _mm256_setzero_si256();
+    for (std::int64_t i = 0; i < group; i += kLanes) {
+      const __m256i codes = has_codes ? codes_of(_mm256_loadu_ps(x + first + i), divisor) : _mm256_setzero_si256();
+      store_codes(codes, to.codes + place * group + i);
+      sum = _mm256_add_epi32(sum, codes);
+    }
+    const std::int32_t total = sum_of(sum);
+    to.scales[place] = scale;
+    to.starts[place] = -layout.zero * total;
+    to.sums[place] = scale * static_cast<float>(total);
+  }
+}
+
 }  // namespace
 
 void round_activations_avx2(const BlockPanelLayout& layout, const float* x, std::int64_t begin, std::int64_t end,
                             std::int64_t block, const RoundedActivations& to) {
+  // The codes of one row lie far apart, those of neighbouring rows side by side.
+  constexpr std::int64_t kTogether = 16;
   const std::int64_t k = layout.groups * layout.group;
-  for (std::int64_t at = begin * k; at < end * k; at += block) {
-    const float scale = largest_of(x + at, block) / 127.0f;
-    const bool has_codes = scale > 0;  // no zero and no NaN
-    const __m256 divisor = _mm256_set1_ps(has_codes ? scale : 1.0f);
-    for (std::int64_t first = at; first < at + block; first += layout.group) {
-      const std::int64_t place = first % k / layout.group * to.rows + first / k;  // [group, row]
-      __m256i sum = _mm256_setzero_si256();
-      for (std::int64_t i = 0; i < layout.group; i += kLanes) {
-        const __m256i codes = has_codes ? codes_of(_mm256_loadu_ps(x + first + i), divisor) : _mm256_setzero_si256();
-        store_codes(codes, to.codes + place * layout.group + i);
-        sum = _mm256_add_epi32(sum, codes);
-      }
-      const std::int32_t total = sum_of(sum);
-      to.scales[place] = scale;
-      to.starts[place] = -layout.zero * total;
-      to.sums[place] = scale * static_cast<float>(total);
+  for (; begin < end; begin += kTogether) {
+    const std::int64_t last = begin + kTogether < end ? begin + kTogether : end;
+    for (std::int64_t at = 0; at < k; at += block) {
+      for (std::int64_t row = begin; row < last; ++row) round_block(layout, x + row * k + at, at, block, row, to);
     }
   }
 }
