@@ -47,6 +47,7 @@ StepExplanation explain_step(const std::string& name, const generate::LanguageSo
                              const GenerationExplainOptions& options) {
   generate::LanguageStepOptions sizes = options.step;
   sizes.context = sizes.cache_tokens = options.depth + rows;
+  sizes.package = source.package;
   StepExplanation step;
   step.name = name;
   step.rows = rows;

@@ -25,8 +25,8 @@ bool parse_whole(std::string_view text, Number& value) {
 
 void add_language_model_options(CLI::App& verb, GenerationOptions& options) {
   verb.add_option("MODEL", options.model,
-                  "The language model: a .gguf file (of several, any one), or a folder with config.json, "
-                  "tokenizer.json and .safetensors files")
+                  "The language model: a .gguf file (of several, any one), a folder with config.json, "
+                  "tokenizer.json and .safetensors files, or a .tsr that 'tessera optimize' made of either")
       ->required();
   verb.add_option("--threads", options.load.threads, "Most threads to use; 0: all cores this process may use")
       ->capture_default_str()

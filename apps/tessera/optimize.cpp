@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "backends/backend_table.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/numbers/units.h"
 #include "base/text.h"
 #include "common.h"
 #include "io/model_format.h"
@@ -15,8 +18,10 @@
 #include "report/explain/graph_cost.h"
 #include "report/inspect/optimisation.h"
 #include "report/measure/calibration.h"
+#include "report/values/json_text.h"
 #include "runtime/session/assumed_dims.h"
 #include "runtime/session/program.h"
+#include "tessera/generate.h"
 #include "tessera/optimise.h"
 #include "verbs.h"
 
@@ -80,17 +85,55 @@ std::map<std::string, std::int64_t> figures_dims(const Model& model, bool json) 
   }
 }
 
+// Whether both models have the same logits, bit by bit, after a prompt of some tokens.
+bool has_same_bits(const LanguageModel& one, const LanguageModel& other) {
+  std::vector<std::int64_t> prompt;
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(40, one.context()); ++i)
+    prompt.push_back(i * i * 7 % one.vocabulary_size());
+  const std::vector<float> a = one.logits(prompt), b = other.logits(prompt);
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// The steps of generation depend on a session's options, so that there is no graph to optimise here.
+void run_optimize_language_model(const OptimizeOptions& options) {
+  const ModelOptions& model = options.model;
+  const SessionOptions session = session_options(model);
+  require(options.only.empty() && options.page.empty() && !options.opset && model.dims.empty() &&
+              session.without_passes.empty() && !session.tune && session.precision == DType::undefined &&
+              session.device == SessionOptions().device,
+          ErrorKind::invalid_argument,
+          "of the options of 'optimize', only -o OUT.tsr, --verify and --json apply to a language model");
+  const LanguagePackageReport report = optimise_language_model(model_path(model.model), options.output);
+  std::optional<bool> same;
+  if (options.verify) {
+    const LanguageModelOptions load{.threads = session.threads};
+    same = has_same_bits(LanguageModel::load(model_path(model.model), load), LanguageModel::load(options.output, load));
+  }
+  if (options.json) {
+    nlohmann::json json = {{"model", model_title(model.model)},   {"output", options.output},
+                           {"bytes", report.file_bytes},          {"weights", report.weights},
+                           {"weight_bytes", report.weight_bytes}, {"packed", report.packings},
+                           {"packed_bytes", report.packed_bytes}};
+    if (same) json["same_logits"] = *same;
+    fmt::print("{}\n", report::json_text(json, 2));
+  } else {
+    fmt::print("wrote {}: {}, with {} weights ({}), of which {} are packed for this machine too ({})\n", options.output,
+               base::format_bytes(report.file_bytes), report.weights, base::format_bytes(report.weight_bytes),
+               report.packings, base::format_bytes(report.packed_bytes));
+    if (same)
+      fmt::print("verified: its logits {} those of {}\n", *same ? "have the same bits as" : "differ from",
+                 model_title(model.model));
+  }
+  if (same && !*same) throw CLI::RuntimeError(1);
+}
+
 void run_optimize(const OptimizeOptions& options) {
   check_outputs({options.output, options.page});
   check_form(options.page, {kPageForm, kJsonForm});
   check_output_name(options.output);
   require(!options.verify || backends::find_device(options.model.device).computes(), ErrorKind::invalid_argument,
           "--verify: device '{}' computes nothing that could be compared", options.model.device);
-  require(
-      !io::is_language_model(model_path(options.model.model)), ErrorKind::unsupported,
-      "'{}' is a language model, of which there are no packages: 'tessera generate' maps its weights as they lie in "
-      "the file and optimises its steps when it loads them",
-      options.model.model);
+  if (io::is_language_model(model_path(options.model.model))) return run_optimize_language_model(options);
   const Model model = load_model(options.model);
   const report::CpuProfile cpu = report::load_cpu_profile();
   const cost::DeviceProfile profile = options.model.threads == 1 ? cpu.profile.with_one_thread() : cpu.profile;
@@ -144,9 +187,12 @@ void add_optimize(CLI::App& app) {
       fmt::format(
           "\nA .tsr is for the instruction sets of this machine; elsewhere it runs too, but packs its weights anew.\n"
           "With --verify the exit code is 1 when outputs differ by more than {} of their largest value (0.05 with "
-          "--precision bf16).\n\nExamples:\n"
+          "--precision bf16).\nA language model (.gguf, or a folder with .safetensors files) is written as a .tsr "
+          "alone, "
+          "with its tokenizer\nand chat template; --verify then compares the bits of logits.\n\nExamples:\n"
           "  tessera optimize model.onnx -o model.tsr --dim batch=1 --verify --report model.html\n"
-          "  tessera optimize model.onnx -o smaller.onnx --opset 13 --without recognise_activations",
+          "  tessera optimize model.onnx -o smaller.onnx --opset 13 --without recognise_activations\n"
+          "  tessera optimize model.gguf -o model.tsr --verify",
           report::Closeness().relative));
   verb->callback([options] { run_optimize(*options); });
 }

@@ -87,8 +87,10 @@ void add_tokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
   CLI::App* verb =
       app.add_subcommand("tokenize", "Show the tokens that a language model reads of a text, or the text of tokens");
-  verb->add_option("TOKENIZER", options->tokenizer,
-                   "The tokenizer: a tokenizer.json of Hugging Face's tokenizers, a .gguf file, or a folder with one")
+  verb->add_option(
+          "TOKENIZER", options->tokenizer,
+          "The tokenizer: a tokenizer.json of Hugging Face's tokenizers, a .gguf file, a folder with one, or the "
+          ".tsr of a language model")
       ->required();
   verb->add_option("TEXT", options->texts, "Texts");
   verb->add_option("--file", options->file, "A file with one text a line");

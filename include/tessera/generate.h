@@ -125,12 +125,27 @@ struct LanguageModelOptions {
   std::string chat_template;            // in Jinja, in place of the model's own; "": the model's own
 };
 
+// The package that optimise_language_model wrote.
+struct LanguagePackageReport {
+  std::int64_t file_bytes = 0;
+  std::int64_t weights = 0, weight_bytes = 0;
+  std::int64_t packings = 0, packed_bytes = 0;  // weights stored in the kernels' own layout too
+};
+
+// Writes a language model, from whatever LanguageModel::load takes, as a package (.tsr) for this machine: its answers
+// have the same bits, and its weights need no packing when it is loaded. A package made from a protected one is
+// protected for the same keys. An existing file is either replaced completely or stays as it was. Throws Error:
+// invalid_argument for another ending, and as LanguageModel::load does.
+TESSERA_API LanguagePackageReport optimise_language_model(const std::filesystem::path& model,
+                                                          const std::filesystem::path& to);
+
 // A language model that is ready to generate. Thread-safe: calls take turns. Copies share the model and its cache.
 class TESSERA_API LanguageModel {
  public:
-  // A GGUF file (of several, any one), a safetensors file with config.json and tokenizer.json beside it, or a folder
-  // with either. Throws Error: not_found, io, invalid_model, over_budget; unsupported names the architecture, the
-  // tensor type, the scaling of positions or the splitting of text that Tessera does not have.
+  // A GGUF file (of several, any one), a safetensors file with config.json and tokenizer.json beside it, a folder with
+  // either, or a package (.tsr) of one, which default_model_key() opens if it is protected. Throws Error: not_found,
+  // io, invalid_model, over_budget; unsupported names the architecture, the tensor type, the scaling of positions or
+  // the splitting of text that Tessera does not have.
   static LanguageModel load(const std::filesystem::path& path, const LanguageModelOptions& options = {});
 
   // Continues a prompt. Special tokens in it are recognised. Throws Error: invalid_argument for options out of their

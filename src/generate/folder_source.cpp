@@ -10,8 +10,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "generate/language_source.h"
-#include "io/file.h"
-#include "io/json_nesting.h"
 #include "io/safetensors/safetensors_file.h"
 
 namespace tessera::generate {
@@ -19,16 +17,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kMostConfigBytes = std::int64_t{16} << 20;
-
 // --- config.json under the keys of GGUF files
 
-json read_config(const std::filesystem::path& path) {
-  const std::vector<std::byte> bytes = io::read_file(path, kMostConfigBytes);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  io::check_json_nesting(text, fmt::format("'{}'", path.string()));
-  json config = json::parse(text, nullptr, false);
-  require(config.is_object(), ErrorKind::invalid_model, "'{}' is no JSON object", path.string());
+json read_config(const FolderTexts& texts) {
+  json config = texts.object("config.json");
   // A model of images and texts has the configuration of its text part inside.
   if (config.contains("text_config") && config["text_config"].is_object()) config = json(config["text_config"]);
   return config;
@@ -341,11 +333,15 @@ class FolderWeights final : public models::WeightSource {
 
 }  // namespace
 
+std::unique_ptr<const models::ConfigValues> values_of_folder(const FolderTexts& texts) {
+  return std::make_unique<FolderConfig>(read_config(texts));
+}
+
 LanguageSource source_of_folder(const std::filesystem::path& folder) {
   io::SafetensorsFile files = io::SafetensorsFile::open(folder);
-  auto values = std::make_unique<FolderConfig>(read_config(files.folder() / "config.json"));
+  auto values = std::make_unique<FolderConfig>(read_config(FolderTexts(files.folder())));
   auto weights = std::make_unique<FolderWeights>(std::move(files), *values);
-  return {std::move(values), std::move(weights)};
+  return {std::move(values), std::move(weights), nullptr};
 }
 
 }  // namespace tessera::generate

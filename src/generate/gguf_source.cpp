@@ -60,8 +60,12 @@ class GgufWeights final : public models::WeightSource {
 
 }  // namespace
 
+std::unique_ptr<const models::ConfigValues> values_of_gguf(const io::GgufFile& file) {
+  return std::make_unique<GgufConfig>(file);
+}
+
 LanguageSource source_of_gguf(const io::GgufFile& file) {
-  return {std::make_unique<GgufConfig>(file), std::make_unique<GgufWeights>(file)};
+  return {values_of_gguf(file), std::make_unique<GgufWeights>(file), nullptr};
 }
 
 }  // namespace tessera::generate

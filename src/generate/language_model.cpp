@@ -38,8 +38,7 @@ struct Parts {
 
 Parts parts_of(const std::filesystem::path& path) {
   const generate::LanguageFiles files = generate::open_language_files(path);
-  return {generate::source_of(files),
-          files.gguf ? generate::text_of_gguf(*files.gguf) : generate::text_of_folder(files.folder)};
+  return {generate::source_of(files), generate::text_of(files)};
 }
 
 DType cache_type(const std::string& name) {
@@ -72,6 +71,7 @@ LanguageModel LanguageModel::load(const std::filesystem::path& path, const Langu
   step.memory_limit_bytes = options.memory_limit_bytes;
   try {
     Parts parts = parts_of(path);
+    step.package = parts.source.package;
     if (!options.chat_template.empty()) parts.text.chat_template = options.chat_template;
     return LanguageModel(std::make_shared<Impl>(std::move(parts.text), parts.source, step));
   } catch (Error& error) {

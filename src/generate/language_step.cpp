@@ -38,7 +38,8 @@ Tensor filled(Shape shape, std::int64_t value) {
 Model symbolic_step(const models::LanguageConfig& config, const models::WeightSource& weights,
                     const LanguageStepOptions& options) {
   const models::LanguageBuildOptions build{pages_of(options, config.context), options.cache_type, options.exact};
-  return Model(std::make_shared<const ir::Graph>(models::build_language_model(config, weights, build)));
+  return Model(std::make_shared<const ir::Graph>(models::build_language_model(config, weights, build)),
+               options.package);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ struct LanguageStepOptions {
   bool exact = false;             // activations are not rounded to 8 bits
   int threads = 0;
   std::int64_t memory_limit_bytes = 0;
+  std::shared_ptr<const io::PackageOrigin> package;  // that the weights are from; null: from no package
 };
 
 inline constexpr std::int64_t kUsualContext = 8192;

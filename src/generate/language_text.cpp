@@ -7,13 +7,11 @@
 
 #include "base/error.h"
 #include "io/file.h"
-#include "io/json_nesting.h"
 #include "io/model_format.h"
 
 namespace tessera::generate {
 namespace {
 
-constexpr std::int64_t kMostFileBytes = std::int64_t{64} << 20;
 constexpr std::int64_t kMostTokens = 1 << 22;
 
 std::string text_value(const io::GgufFile& file, const std::string& key) {
@@ -43,19 +41,9 @@ std::vector<T> list_value(const io::GgufFile& file, const std::string& name, Rea
   return result;
 }
 
-std::string contents(const std::filesystem::path& path) {
-  const std::vector<std::byte> bytes = io::read_file(path, kMostFileBytes);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 // The object in a JSON file, empty when there is no such file.
-nlohmann::json object_in(const std::filesystem::path& path) {
-  if (!io::is_present(path)) return nlohmann::json::object();
-  const std::string text = contents(path);
-  io::check_json_nesting(text, fmt::format("'{}'", path.string()));
-  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  require(json.is_object(), ErrorKind::invalid_model, "'{}' is no JSON object", path.string());
-  return json;
+nlohmann::json object_in(const FolderTexts& texts, std::string_view name) {
+  return texts.has(name) ? texts.object(name) : nlohmann::json::object();
 }
 
 // A special token in tokenizer_config.json: its text, or an object with it.
@@ -138,26 +126,42 @@ LanguageText text_of_gguf(const io::GgufFile& file) {
 }
 
 LanguageText text_of_folder(const std::filesystem::path& folder) {
-  LanguageText text{Tokenizer::load(folder / "tokenizer.json"), {}, {}, {}, {}};
-  const nlohmann::json config = object_in(folder / "tokenizer_config.json");
+  return text_of_folder(FolderTexts(folder));
+}
+
+LanguageText text_of_folder(const FolderTexts& texts) {
+  LanguageText text{texts.tokenizer(), {}, {}, {}, {}};
+  const nlohmann::json config = object_in(texts, "tokenizer_config.json");
   text.bos_text = special_token(config, "bos_token");
   text.eos_text = special_token(config, "eos_token");
-  if (io::is_present(folder / "chat_template.jinja")) text.chat_template = contents(folder / "chat_template.jinja");
+  if (texts.has("chat_template.jinja")) text.chat_template = texts.read("chat_template.jinja");
   else text.chat_template = template_in(config);
   std::vector<std::int64_t> tokens = text.tokenizer.end_of_generation();
   for (const char* name : {"generation_config.json", "config.json"})
-    add_end_tokens(object_in(folder / name), (folder / name).string(), tokens);
+    add_end_tokens(object_in(texts, name), texts.where(name), tokens);
   const std::int64_t eos = text.eos_text.empty() ? -1 : text.tokenizer.id_of(text.eos_text);
   if (eos >= 0) tokens.push_back(eos);
   text.end_tokens = sorted(std::move(tokens));
   return text;
 }
 
+LanguageText text_of_package(const io::LanguagePackage& package) {
+  return package.content.form == io::LanguageForm::gguf ? text_of_gguf(metadata_of_package(package))
+                                                        : text_of_folder(FolderTexts(package));
+}
+
+LanguageText text_of(const LanguageFiles& files) {
+  if (files.package) return text_of_package(*files.package);
+  return files.gguf ? text_of_gguf(*files.gguf) : text_of_folder(files.folder);
+}
+
 Tokenizer tokenizer_at(const std::filesystem::path& path) {
   const std::filesystem::path file = io::language_model_at(path);
   if (io::is_folder(file)) return Tokenizer::load(file / "tokenizer.json");
-  if (!io::is_gguf_file(file)) return Tokenizer::load(file);
+  const bool is_package = io::is_present(file) && io::is_language_package_file(file);
+  if (!is_package && !io::is_gguf_file(file)) return Tokenizer::load(file);
   try {
+    if (is_package) return text_of_package(io::open_language_package(file)).tokenizer;
     return text_of_gguf(io::GgufFile::open(file)).tokenizer;
   } catch (Error& error) {
     if (error.context().empty()) error.add_context("file " + file.string());

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "generate/folder_texts.h"
+#include "generate/language_source.h"
 #include "io/gguf/gguf_file.h"
 #include "tessera/tokenizer.h"
 
@@ -27,10 +29,14 @@ LanguageText text_of_gguf(const io::GgufFile& file);
 // From tokenizer.json, and where they exist tokenizer_config.json, chat_template.jinja, generation_config.json and
 // config.json, of a folder with safetensors files. Throws Error as Tokenizer::load does, and invalid_model for JSON of
 // another form than expected.
+LanguageText text_of_folder(const FolderTexts& texts);
 LanguageText text_of_folder(const std::filesystem::path& folder);
+// Throws as the two above do.
+LanguageText text_of_package(const io::LanguagePackage& package);
+LanguageText text_of(const LanguageFiles& files);
 
-// The tokenizer of a GGUF file, of a folder with one or with a tokenizer.json, or of a tokenizer.json itself. Throws as
-// the functions above do.
+// The tokenizer of a GGUF file, of a package, of a folder with one or with a tokenizer.json, or of a tokenizer.json
+// itself. Throws as the functions above do.
 Tokenizer tokenizer_at(const std::filesystem::path& path);
 
 }  // namespace tessera::generate

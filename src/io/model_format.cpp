@@ -7,6 +7,7 @@
 #include "io/gguf/gguf_file.h"
 #include "io/onnx/mapped_file.h"
 #include "io/onnx/reader.h"
+#include "io/package/language_package.h"
 #include "io/safetensors/safetensors_file.h"
 
 namespace tessera::io {
@@ -31,11 +32,12 @@ bool recognises_everything(std::span<const std::byte>) {
 
 ReadFile refuse_language_model(const FileToRead&) {
   fail(ErrorKind::invalid_argument,
-       "this is a language model, which 'tessera generate', 'chat', 'bench', 'info' and 'explain' read, and this "
-       "command does not");
+       "this is a language model, which 'tessera generate', 'chat', 'bench', 'info', 'explain' and 'optimize' read, and "
+       "this command does not; of its packages (.tsr) 'check' and 'protect' take any");
 }
 
 constexpr ModelFormat kFormats[] = {
+    {"a language model's package", ".tsr", 64, is_language_package, refuse_language_model, true},
     {"a package", ".tsr", 64, is_container, read_package_file},
     {"a GGUF file", ".gguf", 1, GgufFile::recognises, refuse_language_model, true},
     {"a safetensors file", ".safetensors", 1, SafetensorsFile::recognises, refuse_language_model, true},
@@ -60,6 +62,10 @@ bool is_language_model(const std::filesystem::path& path) {
 
 bool is_gguf_file(const std::filesystem::path& path) {
   return !is_folder(path) && GgufFile::recognises(MappedFile::map(InputFile::open(path))->bytes());
+}
+
+bool is_language_package_file(const std::filesystem::path& path) {
+  return !is_folder(path) && is_language_package(MappedFile::map(InputFile::open(path))->bytes());
 }
 
 std::filesystem::path language_model_at(const std::filesystem::path& path) {

@@ -47,12 +47,15 @@ struct ModelFormat {
 // In the order in which they are asked. The last one recognises everything.
 std::span<const ModelFormat> model_formats();
 const ModelFormat& format_of(std::span<const std::byte> bytes);
-// Whether a path leads to a language model: a GGUF or safetensors file, the index of several, or a folder with either.
+// Whether a path leads to a language model: a GGUF or safetensors file, the index of several, a folder with either, or
+// the package of one.
 // Throws Error(not_found, io) when there is nothing to read.
 bool is_language_model(const std::filesystem::path& path);
 
 // Whether the path leads to a GGUF file. Throws as is_language_model does.
 bool is_gguf_file(const std::filesystem::path& path);
+// Whether the path leads to the package of a language model. Throws as is_language_model does.
+bool is_language_package_file(const std::filesystem::path& path);
 // The only GGUF file of a folder without safetensors files, or the path itself.
 std::filesystem::path language_model_at(const std::filesystem::path& path);
 

@@ -8,6 +8,8 @@
 #include "io/onnx/tensor_reader.h"
 #include "io/package/byte_stream.h"
 #include "io/package/coded_weights.h"
+#include "io/package/language_package.h"
+#include "io/package/open_package.h"
 #include "io/package/piece_list.h"
 #include "io/package/section_kinds.h"
 
@@ -18,17 +20,6 @@ std::vector<std::string> read_texts(ByteReader& in) {
   std::vector<std::string> texts(in.count(4));
   for (std::string& text : texts) text = in.text();
   return texts;
-}
-
-PackageInfo read_info(std::span<const std::byte> bytes) {
-  ByteReader in(bytes);
-  PackageInfo info;
-  for (std::string* text : {&info.tessera_version, &info.device, &info.instruction_set, &info.precision})
-    *text = in.text();
-  info.ready = in.u32() != 0;
-  info.passes = read_texts(in);
-  info.without = read_texts(in);
-  return info;
 }
 
 std::map<std::string, std::string> read_metadata(std::span<const std::byte> bytes, const ModelLimits& limits) {
@@ -57,6 +48,10 @@ std::span<const std::byte> part_of(std::span<const std::byte> section, std::uint
   return section.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
 }
 
+Package read_opened(const Container& container, const ModelLimits& limits);
+
+}  // namespace
+
 std::span<const std::byte> section_bytes(const Container& container, SectionKind kind, std::string_view name) {
   const Section* section = container.find(kind);
   require(section != nullptr, ErrorKind::invalid_model, "the package has no section of {}", name);
@@ -76,9 +71,16 @@ Container open_container(std::span<const std::byte> bytes, const std::shared_ptr
   return container;
 }
 
-Package read_opened(const Container& container, const ModelLimits& limits);
-
-}  // namespace
+PackageInfo read_package_info(const Container& container) {
+  ByteReader in(section_bytes(container, kInfo, "information"));
+  PackageInfo info;
+  for (std::string* text : {&info.tessera_version, &info.device, &info.instruction_set, &info.precision})
+    *text = in.text();
+  info.ready = in.u32() != 0;
+  info.passes = read_texts(in);
+  info.without = read_texts(in);
+  return info;
+}
 
 StoredPackings::StoredPackings(std::span<const std::byte> packings, std::span<const std::byte> constants,
                                std::span<const std::byte> packed, std::shared_ptr<const void> owner)
@@ -151,7 +153,7 @@ Package read_opened(const Container& container, const ModelLimits& limits) {
   }
   const auto [graph, constants, held] = stored_graph(container, limits);
   Package package;
-  package.origin.info = read_info(section_bytes(container, kInfo, "information"));
+  package.origin.info = read_package_info(container);
   package.origin.packings =
       std::make_shared<const StoredPackings>(section_bytes(container, kPackings, "packings"), constants,
                                              section_bytes(container, kPacked, "packed weights"), held);
@@ -187,7 +189,8 @@ void verify_package(const std::filesystem::path& path) {
     const std::shared_ptr<const MappedFile> file = MappedFile::map(InputFile::open(path));
     const Container container = open_container(file->bytes(), file, nullptr);
     for (const Section& section : container.sections()) container.verify(section);
-    read_opened(container, {});
+    if (container.find(kLanguage) != nullptr) read_language_package(container);
+    else read_opened(container, {});
   } catch (Error& error) {
     error.add_context("file " + path.string());
     throw;

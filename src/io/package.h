@@ -99,6 +99,9 @@ struct PackageOrigin {
   std::shared_ptr<WeightStream> stream;  // of the weights; null: the file has no list of pieces
   std::vector<Section> sections;
   std::shared_ptr<const SectionDecoder> decoder;  // of a protected file; else null
+  // Whether the file holds the graph. Otherwise it was built of the file's weights (package/language_package.h): passes
+  // run on it, and weights are read and checked when kernels take them.
+  bool has_graph = true;
 };
 
 struct Package {

@@ -15,7 +15,7 @@ import unittest
 
 import language_files
 import program
-from program import INVALID, IO, NOT_FOUND, UNSUPPORTED, WRONG_CALL, run
+from program import INVALID, IO, NOT_FOUND, WRONG_CALL, run
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / ".models" / "smollm2"
 MODEL = FOLDER / "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -54,10 +54,55 @@ class OtherVerbs(Refusals):
         self.model = pathlib.Path(holder.name) / "m.gguf"
         self.model.write_bytes(language_files.gguf())
 
-    def test_optimize_says_that_there_are_no_packages(self):
+    def answers(self, model, *options):
+        """What `generate` says in JSON, without its times."""
+        done = run("generate", model, "-p", "hello", "-n", 8, "--ignore-eos", "--logprobs", 3, "--json", *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answer = json.loads(done.stdout)
+        return {key: answer[key] for key in ("text", "tokens", "finish_reason", "prompt_tokens")}
+
+    def test_packages_answer_as_the_files_that_they_were_made_of(self):
+        folder = language_files.write_folder(self.model.with_name("folder"))
+        (folder / "chat_template.jinja").write_text("{% for m in messages %}<{{ m.content }}>{% endfor %}")
+        for model in (self.model, folder):
+            package = self.model.with_name("m.tsr")
+            done = run("optimize", model, "-o", package, "--verify", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(json.loads(done.stdout)["same_logits"])
+            renamed = self.model.with_name("a.file")  # what a file is, its bytes say
+            package.rename(renamed)
+            for options in ((), ("--exact",), ("--cache", "int8"), ("--threads", 1)):
+                self.assertEqual(self.answers(renamed, *options), self.answers(model, *options))
+            chats = [run("chat", each, "--temperature", 0, "-n", 4, "--json", input="hello\n") for each in
+                     (model, renamed)]
+            self.assertEqual(chats[0].returncode, 0, chats[0].stderr)
+            texts = [json.loads(chat.stdout)["text"] for chat in chats]
+            self.assertEqual(texts[0], texts[1])
+            tokens = [run("tokenize", each, "hello <|end|>", "--json").stdout for each in (model, renamed)]
+            self.assertEqual(tokens[0], tokens[1])
+            info = [json.loads(run("info", each, "--json").stdout) for each in (model, renamed)]
+            for key in ("architecture", "parameters", "sizes", "tokenizer", "chat_template"):
+                self.assertEqual(info[0][key], info[1][key], key)
+            self.assertIn("all checksums agree", info[1]["package"])
+            self.assertEqual(run("check", renamed).returncode, 0)
+            bench = run("bench", renamed, "--prompt-tokens", 4, "--answer-tokens", 2, "--repetitions", 1, "--json")
+            self.assertEqual(bench.returncode, 0, bench.stderr)
+            explained = [json.loads(run("explain", each, "--prompt-tokens", 4, "--json").stdout)["steps"] for each in
+                         (model, renamed)]
+            self.assertEqual(explained[0][0]["bytes"], explained[1][0]["bytes"])
+            self.fails(WRONG_CALL, "this is a language model", "run", renamed)
+            renamed.unlink()
+
+    def test_optimize_says_what_it_cannot_do_to_a_language_model(self):
         package = self.model.with_name("m.tsr")
-        self.fails(UNSUPPORTED, "is a language model, of which there are no packages", "optimize", self.model, "-o",
-                   package)
+        self.fails(WRONG_CALL, "ends in .tsr", "optimize", self.model, "-o", self.model.with_name("m.onnx"))
+        for option in (("--only", "fuse_activations"), ("--dim", "batch=1"), ("--precision", "bf16"),
+                       ("--report", self.model.with_name("r.html"))):
+            self.fails(WRONG_CALL, "apply to a language model", "optimize", self.model, "-o", package, *option)
+        self.fails(NOT_FOUND, "does not exist", "optimize", self.model.with_name("no.gguf"), "-o", package)
+        self.model.write_bytes(language_files.gguf({key: value for key, value in language_files.metadata().items()
+                                                    if key != "tokenizer.ggml.model"}))
+        self.fails(INVALID, "tokenizer.ggml.model", "optimize", self.model, "-o", package)
         self.assertFalse(package.exists())
 
     def test_explain_compares_steps_with_the_speed_of_memory(self):
@@ -196,6 +241,16 @@ class Generate(Refusals):
         literal = json.loads(run("tokenize", MODEL, "a<|im_end|>", "--literal", "--json").stdout)["encodings"][0]
         self.assertNotIn(encodings[1]["ids"][1], literal["ids"])
         self.assertEqual("".join(literal["tokens"]), "a<|im_end|>")
+
+    def test_a_package_gives_the_same_bits_with_packed_weights(self):
+        with tempfile.TemporaryDirectory() as folder:
+            package = pathlib.Path(folder) / "m.tsr"
+            done = run("optimize", MODEL, "-o", package, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["packed"], 211)
+            options = ("-p", PROMPT, "-n", 8, "--temperature", 0, "--logprobs", 3, "--json")
+            tokens = [json.loads(run("generate", each, *options).stdout)["tokens"] for each in (MODEL, package)]
+            self.assertEqual(tokens[0], tokens[1])
 
     def test_info(self):
         done = run("info", MODEL, "--json")

@@ -84,6 +84,29 @@ class HostileLanguageFiles(unittest.TestCase):
         path.write_bytes(data)
         return path
 
+    # --- packages
+
+    def package(self):
+        path = self.folder / "m.tsr"
+        self.accepted("optimize", self.write(files.gguf()), "-o", path)
+        return path
+
+    def test_packages_that_end_early(self):
+        whole = self.package().read_bytes()
+        self.accepted(*verbs(self.write(whole, "m.tsr"))[1])
+        for end in (*range(0, 700, 41), *range(700, len(whole), 4096), len(whole) - 1):
+            path = self.write(whole[:end], "m.tsr")
+            for verb in verbs(path)[:2]:
+                self.refused("", *verb, codes=(INVALID, WRONG_CALL))
+
+    def test_packages_with_damaged_bytes(self):
+        whole = self.package().read_bytes()
+        for at in (*range(8, 700, 29), *range(700, len(whole), 6007)):
+            path = self.write(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1:], "m.tsr")
+            self.survived("generate", path, "-p", "hello", "-n", 2)
+            if at > 64:  # in the header there may be zeros that nobody reads
+                self.survived("info", path)
+
     # --- GGUF
 
     def test_the_files_without_harm_are_accepted(self):

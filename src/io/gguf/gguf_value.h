@@ -37,6 +37,8 @@ class GgufValue {
       : key_(key), type_(type), bytes_(bytes) {}
 
   std::string_view key() const { return key_; }
+  // As in the file.
+  std::span<const std::byte> bytes() const { return bytes_; }
   GgufType type() const { return type_; }
   bool is_array() const { return type_ == GgufType::array; }
   // The type of an array's elements, or the value's own type.

@@ -135,6 +135,22 @@ bool is_container(std::span<const std::byte> bytes) {
   return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
 }
 
+bool lists_section(std::span<const std::byte> bytes, std::uint32_t kind) noexcept {
+  constexpr std::size_t kCountInHeader = 12, kKindInEntry = kNameBytes;
+  const auto number_at = [&](std::size_t offset) {
+    std::uint32_t number = 0;
+    std::memcpy(&number, bytes.data() + offset, sizeof number);
+    return number;
+  };
+  if (!is_container(bytes) || bytes.size() < kHeaderBytes) return false;
+  const std::uint32_t count = number_at(kCountInHeader);
+  if (count > kMostSections || count * kEntryBytes > bytes.size() - kHeaderBytes) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (number_at(kHeaderBytes + i * kEntryBytes + kKindInEntry) == kind) return true;
+  }
+  return false;
+}
+
 Container::Container(std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
     : bytes_(bytes), owner_(std::move(owner)) {
   TESSERA_ASSERT(reinterpret_cast<std::uintptr_t>(bytes.data()) % 64 == 0, "sections would not be aligned");

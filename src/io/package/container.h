@@ -40,6 +40,8 @@ inline constexpr std::uint64_t kMappedBytes = std::uint64_t{64} << 10;
 
 // Whether the bytes begin as such a file does.
 bool is_container(std::span<const std::byte> bytes);
+// Whether the table of such a file, of which nothing was checked, lists a section of that kind; false for other bytes.
+bool lists_section(std::span<const std::byte> bytes, std::uint32_t kind) noexcept;
 
 class SectionDecoder;
 class SectionEncoder;

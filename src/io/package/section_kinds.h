@@ -14,6 +14,7 @@ enum SectionKind : std::uint32_t {
   kMetadata = 6,
   kPieces = 7,
   kProtection = 8,  // how the encrypted sections of the file are decoded
+  kLanguage = 9,    // a language model, in place of a graph
 };
 
 constexpr std::uint64_t kDataAlignment = 64;

@@ -10,6 +10,7 @@
 #include "io/package.h"
 #include "io/package/byte_stream.h"
 #include "io/package/coded_weights.h"
+#include "io/package/language_package.h"
 #include "io/package/piece_list.h"
 #include "io/package/section_kinds.h"
 
@@ -63,6 +64,17 @@ class GraphWriter {
         Exporter(form, [this](const Tensor& tensor, tessera_onnx::TensorProto& proto) { store(tensor, proto); }).run());
   }
 
+  // Puts a tensor's data into the section, where they are not in it yet, and returns their offset.
+  std::uint64_t append(const Tensor& tensor) {
+    const std::uint64_t* known = offset_of(tensor);
+    const std::uint64_t offset =
+        known != nullptr ? *known
+                         : constants_.append(bytes_of(tensor), alignment_for(static_cast<std::size_t>(tensor.bytes())));
+    if (known == nullptr) pieces_.push_back({offset, bytes_of(tensor), shared_bytes(tensor.dtype())});
+    offsets_.insert_or_assign(tensor.raw(), Place{offset, tensor.bytes()});
+    return offset;
+  }
+
   // The pieces of the section, in order.
   const std::vector<WeightPiece>& pieces() const { return pieces_; }
   // Puts the constants that the first run reads in front. Small ones stay in the graph.
@@ -89,16 +101,6 @@ class GraphWriter {
   bool lies_outside(const Tensor& tensor) const {
     return tensor.dtype() != DType::string && tensor.bytes() > 0 &&
            (tensor.bytes() >= kLeastOutside || packed_.contains(tensor.raw()));
-  }
-
-  std::uint64_t append(const Tensor& tensor) {
-    const std::uint64_t* known = offset_of(tensor);
-    const std::uint64_t offset =
-        known != nullptr ? *known
-                         : constants_.append(bytes_of(tensor), alignment_for(static_cast<std::size_t>(tensor.bytes())));
-    if (known == nullptr) pieces_.push_back({offset, bytes_of(tensor), shared_bytes(tensor.dtype())});
-    offsets_.insert_or_assign(tensor.raw(), Place{offset, tensor.bytes()});
-    return offset;
   }
 
   void store(const Tensor& tensor, tessera_onnx::TensorProto& proto) {
@@ -191,6 +193,26 @@ std::vector<std::byte> write_pieces(const GraphWriter& graph, const PackingWrite
   return pieces.take();
 }
 
+// The section of a language model; its weights go into that of the constants.
+std::vector<std::byte> write_language(const LanguageContent& content, GraphWriter& constants) {
+  ByteWriter out;
+  out.u32(static_cast<std::uint32_t>(content.form));
+  out.u32(static_cast<std::uint32_t>(content.texts.size()));
+  for (const auto& [name, text] : content.texts) {
+    out.text(name);
+    out.text(text);
+  }
+  out.u32(static_cast<std::uint32_t>(content.tensors.size()));
+  for (const LanguageTensor& tensor : content.tensors) {
+    out.text(tensor.name);
+    out.text(base::layout_of(tensor.format).name);
+    out.u64(static_cast<std::uint64_t>(tensor.rows));
+    out.u64(static_cast<std::uint64_t>(tensor.columns));
+    out.u64(tensor.bytes.bytes() > 0 ? constants.append(tensor.bytes) : 0);
+  }
+  return out.take();
+}
+
 }  // namespace
 
 void refuse_protected(const ir::Graph& graph, std::string_view what) {
@@ -231,6 +253,32 @@ WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph&
     } else {
       sections.push_back(std::move(constants));
     }
+    sections.push_back(std::move(packed));
+    written.file_bytes = write_container(path, sections, encoder);
+    return written;
+  } catch (Error& error) {
+    error.add_context("file " + path.string());
+    throw;
+  }
+}
+
+WrittenPackage write_language_package(const std::filesystem::path& path, const LanguageContent& content,
+                                      const PackageInfo& info, const std::vector<Packing>& packings,
+                                      const SectionEncoder* encoder) {
+  try {
+    SectionContent constants("constants", kConstants), packed("packed", kPacked);
+    GraphWriter writer(constants, packings);
+    WrittenPackage written;
+    const std::vector<std::byte> info_bytes = write_info(info), language_bytes = write_language(content, writer);
+    PackingWriter packing_writer(packings, writer, packed);
+    const std::vector<std::byte> packings_bytes = packing_writer.write({}, written),
+                                 pieces_bytes = write_pieces(writer, packing_writer, {});
+    std::vector<SectionContent> sections;
+    sections.emplace_back("info", kInfo).append(info_bytes);
+    sections.emplace_back("language", kLanguage).append(language_bytes);
+    sections.emplace_back("packings", kPackings).append(packings_bytes);
+    sections.emplace_back("pieces", kPieces).append(pieces_bytes);
+    sections.push_back(std::move(constants));
     sections.push_back(std::move(packed));
     written.file_bytes = write_container(path, sections, encoder);
     return written;

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "base/numbers/units.h"
@@ -13,6 +15,7 @@
 #include "io/gguf/gguf_file.h"
 #include "io/json_nesting.h"
 #include "io/model_format.h"
+#include "io/package/language_package.h"
 #include "io/safetensors/safetensors_file.h"
 
 namespace tessera::report {
@@ -88,12 +91,8 @@ std::string gguf_tokenizer(const io::GgufFile& file) {
   return text;
 }
 
-LanguageFileInfo describe_gguf(const std::filesystem::path& path) {
-  const io::GgufFile file = io::GgufFile::open(path);
-  LanguageFileInfo info;
-  info.container = fmt::format("GGUF version {}", file.version());
-  info.files = file.shards();
-  info.bytes = file.bytes();
+// Adds the facts that the metadata state.
+void describe_metadata(const io::GgufFile& file, LanguageFileInfo& info) {
   info.architecture = text_value(file, "general.architecture");
   info.name = text_value(file, "general.name");
   info.tokenizer = gguf_tokenizer(file);
@@ -106,6 +105,15 @@ LanguageFileInfo describe_gguf(const std::filesystem::path& path) {
       info.sizes.emplace_back(value.key().substr(prefix.size()), text_of(json));
     info.metadata[std::string(value.key())] = std::move(json);
   }
+}
+
+LanguageFileInfo describe_gguf(const std::filesystem::path& path) {
+  const io::GgufFile file = io::GgufFile::open(path);
+  LanguageFileInfo info;
+  info.container = fmt::format("GGUF version {}", file.version());
+  info.files = file.shards();
+  info.bytes = file.bytes();
+  describe_metadata(file, info);
   for (const io::GgufTensor& tensor : file.tensors())
     add_tensor(info,
                {std::string(tensor.name),
@@ -116,28 +124,37 @@ LanguageFileInfo describe_gguf(const std::filesystem::path& path) {
   return info;
 }
 
-// A JSON file of the folder, or null when it is absent.
-nlohmann::json json_file(const std::filesystem::path& path) {
-  if (!io::is_present(path)) return nullptr;
-  const std::vector<std::byte> bytes = io::read_file(path, kMostJsonBytes);
-  const auto* begin = reinterpret_cast<const char*>(bytes.data());
-  io::check_json_nesting({begin, bytes.size()}, fmt::format("'{}'", path.string()));
-  nlohmann::json json = nlohmann::json::parse(begin, begin + bytes.size(), nullptr, false);
-  require(json.is_object(), ErrorKind::invalid_model, "'{}' is no JSON object", path.string());
+// The texts beside the weights of a folder by their names, or null where there is no such text.
+using TextReader = std::function<std::optional<std::string>(const std::string& name)>;
+
+nlohmann::json json_of(const TextReader& read, const std::string& name) {
+  const std::optional<std::string> text = read(name);
+  if (!text) return nullptr;
+  io::check_json_nesting(*text, fmt::format("'{}'", name));
+  nlohmann::json json = nlohmann::json::parse(*text, nullptr, false);
+  require(json.is_object(), ErrorKind::invalid_model, "'{}' is no JSON object", name);
   return json;
 }
 
-std::string text_file(const std::filesystem::path& path) {
-  const std::vector<std::byte> bytes = io::read_file(path, kMostJsonBytes);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-std::string folder_template(const std::filesystem::path& folder) {
-  if (io::is_present(folder / "chat_template.jinja")) return text_file(folder / "chat_template.jinja");
-  const nlohmann::json config = json_file(folder / "tokenizer_config.json");
+std::string template_of(const TextReader& read) {
+  if (std::optional<std::string> text = read("chat_template.jinja")) return std::move(*text);
+  const nlohmann::json config = json_of(read, "tokenizer_config.json");
   return config.is_object() && config.contains("chat_template") && config["chat_template"].is_string()
              ? config["chat_template"].get<std::string>()
              : "";
+}
+
+void describe_texts(const TextReader& read, LanguageFileInfo& info) {
+  const nlohmann::json config = json_of(read, "config.json");
+  if (config.is_object()) {
+    info.metadata["config.json"] = config;
+    if (config.contains("model_type")) info.architecture = text_of(config["model_type"]);
+    if (config.contains("_name_or_path")) info.name = text_of(config["_name_or_path"]);
+    for (const auto& [key, value] : config.items())
+      if (value.is_number() || value.is_boolean()) info.sizes.emplace_back(key, text_of(value));
+  }
+  if (read("tokenizer.json")) info.tokenizer = "tokenizer.json";
+  info.chat_template = template_of(read);
 }
 
 LanguageFileInfo describe_safetensors(const std::filesystem::path& path) {
@@ -146,22 +163,51 @@ LanguageFileInfo describe_safetensors(const std::filesystem::path& path) {
   info.container = "safetensors";
   info.files = file.shards();
   info.bytes = file.bytes();
-  const nlohmann::json config = json_file(file.folder() / "config.json");
   info.metadata = {{"__metadata__", file.metadata()}};
-  if (config.is_object()) {
-    info.metadata["config.json"] = config;
-    if (config.contains("model_type")) info.architecture = text_of(config["model_type"]);
-    if (config.contains("_name_or_path")) info.name = text_of(config["_name_or_path"]);
-    for (const auto& [key, value] : config.items())
-      if (value.is_number() || value.is_boolean()) info.sizes.emplace_back(key, text_of(value));
-  }
-  if (io::is_present(file.folder() / "tokenizer.json")) info.tokenizer = "tokenizer.json";
-  info.chat_template = folder_template(file.folder());
+  const TextReader read = [&](const std::string& name) -> std::optional<std::string> {
+    if (!io::is_present(file.folder() / name)) return std::nullopt;
+    const std::vector<std::byte> bytes = io::read_file(file.folder() / name, kMostJsonBytes);
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  describe_texts(read, info);
   for (const io::SafetensorsTensor& tensor : file.tensors())
     add_tensor(
         info,
         {tensor.name, std::string(name_of(tensor.dtype)), tensor.shape, static_cast<std::int64_t>(tensor.bytes.size())},
         element_count(tensor.shape));
+  return info;
+}
+
+LanguageFileInfo describe_package(const std::filesystem::path& path) {
+  io::verify_package(path);
+  const io::LanguagePackage file = io::open_language_package(path);
+  const io::PackageInfo& made = file.origin->info;
+  LanguageFileInfo info;
+  info.container = "Tessera's package";
+  info.files = 1;
+  info.bytes = file.file_bytes;
+  info.package = fmt::format("by Tessera {}, for {} with {}; {} weights are packed too, {}; all checksums agree",
+                             made.tessera_version, made.device, made.instruction_set, file.origin->packings->size(),
+                             base::format_bytes(file.origin->packings->bytes()));
+  info.metadata = nlohmann::json::object();
+  if (file.content.form == io::LanguageForm::gguf) {
+    const std::string_view text = file.content.text(io::kGgufMetadata);
+    describe_metadata(io::GgufFile::from_bytes(std::as_bytes(std::span(text)), file.origin->packings->owner()), info);
+  } else {
+    describe_texts(
+        [&](const std::string& name) {
+          const auto found = file.content.texts.find(name);
+          return found != file.content.texts.end() ? std::optional<std::string>(found->second) : std::nullopt;
+        },
+        info);
+  }
+  for (const io::LanguageTensor& tensor : file.content.tensors)
+    add_tensor(info,
+               {tensor.name,
+                std::string(base::layout_of(tensor.format).name),
+                {tensor.rows, tensor.columns},
+                tensor.bytes.bytes()},
+               tensor.rows * tensor.columns);
   return info;
 }
 
@@ -173,7 +219,9 @@ std::string line(std::string_view title, std::string_view text) {
 
 LanguageFileInfo describe_language_file(const std::filesystem::path& given) {
   const std::filesystem::path path = io::language_model_at(given);
-  LanguageFileInfo info = io::is_gguf_file(path) ? describe_gguf(path) : describe_safetensors(path);
+  LanguageFileInfo info = io::is_language_package_file(path) ? describe_package(path)
+                          : io::is_gguf_file(path)           ? describe_gguf(path)
+                                                             : describe_safetensors(path);
   std::ranges::stable_sort(info.formats, std::greater<>(), &LanguageFileInfo::Format::bytes);
   return info;
 }
@@ -182,6 +230,7 @@ std::string language_file_text(const LanguageFileInfo& info, bool weights, bool 
   std::string text = line(
       "file", fmt::format("{}{}, {}", info.container, info.files > 1 ? fmt::format(" in {} files", info.files) : "",
                           base::format_bytes(info.bytes)));
+  if (!info.package.empty()) text += line("package", info.package);
   text += line("architecture", info.architecture.empty() ? "not stated" : info.architecture);
   if (!info.name.empty()) text += line("name", info.name);
   text += line("parameters", base::format_count(static_cast<double>(info.parameters)));
@@ -233,8 +282,10 @@ nlohmann::json language_file_json(const LanguageFileInfo& info, const std::strin
   for (const LanguageFileInfo::TensorLine& tensor : info.tensors)
     tensors.push_back(
         {{"name", tensor.name}, {"format", tensor.format}, {"shape", tensor.shape}, {"bytes", tensor.bytes}});
+  nlohmann::json package = info.package.empty() ? nlohmann::json(nullptr) : nlohmann::json(info.package);
   return {{"model", title},
           {"container", info.container},
+          {"package", std::move(package)},
           {"files", info.files},
           {"bytes", info.bytes},
           {"architecture", info.architecture},

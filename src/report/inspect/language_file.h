@@ -21,7 +21,8 @@ struct LanguageFileInfo {
     std::int64_t bytes = 0;
   };
 
-  std::string container;  // "GGUF version 3", "safetensors"
+  std::string container;  // "GGUF version 3", "safetensors", "Tessera's package"
+  std::string package;    // of a package: how it was made, in words; else ""
   int files = 0;
   std::int64_t bytes = 0;
   std::string architecture, name;  // "" where the file does not say

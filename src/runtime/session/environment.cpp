@@ -25,10 +25,11 @@ std::int64_t bytes_to_fold_in(const ir::Graph& graph, const passes::FoldingBudge
 }
 
 // Where all passes are through, weights are read while the session is made and first runs; else passes need them now.
-// A device that does not compute gives no results that damage could reach.
+// A device that does not compute gives no results that damage could reach. Without a graph in the package, weights are
+// read when kernels take them.
 void begin_reading(const Model& model, const SessionOptions& options, const backends::Device& device) {
   const io::PackageOrigin& package = *model.package();
-  if (package.stream == nullptr || !device.computes()) return;
+  if (package.stream == nullptr || !device.computes() || !package.has_graph) return;
   if (is_optimised_for(model, options)) package.stream->start();
   else package.stream->need_constants();
 }
@@ -89,7 +90,7 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
         std::shared_ptr<const io::PackageOrigin>(package, [keep = model](const io::PackageOrigin*) {});
     begin_reading(model, options, *environment.device);
     environment.weights = std::make_unique<SharedWeightStore>(environment.account, package->packings, package->stream,
-                                                              !environment.device->is_host());
+                                                              !environment.device->is_host() || !package->has_graph);
   } else {
     environment.weights = std::make_unique<SharedWeightStore>(environment.account);
   }
@@ -135,7 +136,7 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
 }
 
 bool is_optimised_for(const Model& model, const SessionOptions& options) {
-  if (model.package() == nullptr || !options.without_passes.empty()) return false;
+  if (model.package() == nullptr || !model.package()->has_graph || !options.without_passes.empty()) return false;
   const io::PackageInfo& info = model.package()->info;
   return info.device == backends::find_device(options.device).name() &&
          info.instruction_set == base::isa_name(base::cpu_info()) &&

@@ -58,7 +58,7 @@ std::vector<ir::ValueType> types_of(const std::vector<Value>& inputs) {
 bool may_use_templates(const ProgramEnvironment& environment, bool ready) {
   return !ready && environment.device->is_host() && environment.tuner == nullptr &&
          environment.pipeline.without.empty() &&
-         (environment.package == nullptr || environment.package->stream == nullptr);
+         (environment.package == nullptr || environment.package->stream == nullptr || !environment.package->has_graph);
 }
 
 }  // namespace
