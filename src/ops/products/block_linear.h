@@ -11,8 +11,9 @@ namespace tessera::ops {
 //
 // Unless `exact` is set, each row of X is rounded before it meets weights in quantised blocks: for each block of
 // activation_block() elements, with a the largest magnitude among them, to d·q, where d = a / 127 and q is the integer
-// nearest to x / d (ties away from zero); a block that holds an infinity or NaN makes all of Y's row NaN. Sums go over
-// blocks in ascending order, so that a row of Y depends on its row of X alone.
+// nearest to x · (127 / a), all in float32, ties to even. A block whose d is below the smallest normal number becomes
+// zeros, and one that holds an infinity or NaN makes all of Y's row NaN. Sums go over blocks in ascending order, so
+// that a row of Y depends on its row of X alone.
 extern const OpDef block_linear;
 
 // The sizes that a node's attributes state. Throws Error(invalid_model) for a format that is not known, and for N and K

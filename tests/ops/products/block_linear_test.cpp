@@ -76,9 +76,26 @@ TEST(BlockLinear, RoundsActivationsByBlock) {
       for (int i = 0; i < 32; ++i) largest = std::max(largest, std::abs(x.values<float>()[block * 32 + i]));
       const float d = largest / 127.0f;
       for (int i = 0; i < 32; ++i)
-        sum += weight(n, block * 32 + i) * static_cast<double>(d * std::round(x.values<float>()[block * 32 + i] / d));
+        sum += weight(n, block * 32 + i) *
+               static_cast<double>(d * std::nearbyint(x.values<float>()[block * 32 + i] * (127.0f / largest)));
     }
     expected[static_cast<std::size_t>(n)] = static_cast<float>(sum);
+  }
+  EXPECT_TRUE(close_to(y, Tensor::from<float>({1, 2}, expected), Tolerance::epsilons(DType::f32, 64)));
+}
+
+TEST(BlockLinear, RoundsTiesToEvenAndTinyBlocksToZeros) {
+  std::vector<float> x(64, 1e-37f);
+  const float values[] = {127, 0.5f, 1.5f, 2.5f, -0.5f, -3.5f}, rounded[] = {127, 0, 2, 2, 0, -4};
+  std::fill_n(x.begin(), 32, 0.0f);
+  std::ranges::copy(values, x.begin());
+  const Tensor y =
+      run_op_tensor({"tessera::BlockLinear", {Tensor::from<float>({1, 64}, x), weights()}, attributes(2, 64)});
+  std::vector<float> expected;
+  for (int n = 0; n < 2; ++n) {
+    double sum = 0;
+    for (int i = 0; i < 6; ++i) sum += weight(n, i) * static_cast<double>(rounded[i]);
+    expected.push_back(static_cast<float>(sum));
   }
   EXPECT_TRUE(close_to(y, Tensor::from<float>({1, 2}, expected), Tolerance::epsilons(DType::f32, 64)));
 }

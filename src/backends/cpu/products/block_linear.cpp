@@ -62,14 +62,6 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The nearest integer, of two the one away from zero.
-template <class D, class V>
-HWY_INLINE auto round_away(D d, V x) {
-  const auto whole = hn::Trunc(x);
-  const auto is_more = hn::Ge(hn::Abs(hn::Sub(x, whole)), hn::Set(d, 0.5f));
-  return hn::IfThenElse(is_more, hn::Add(whole, hn::CopySign(hn::Set(d, 1.0f), x)), whole);
-}
-
 void round_row(const float* x, std::int64_t k, std::int64_t block, std::int64_t group, std::int8_t* codes,
                float* scales, float* sums) {
   const hn::CappedTag<float, 8> d;
@@ -84,13 +76,13 @@ void round_row(const float* x, std::int64_t k, std::int64_t block, std::int64_t 
       is_finite = is_finite && hn::AllTrue(d, hn::IsFinite(values));
       largest = hn::Max(largest, hn::Abs(values));
     }
-    const float scale = hn::GetLane(hn::MaxOfLanes(d, largest)) / 127.0f;
-    const bool has_codes = is_finite && scale > 0;
-    scales[begin / block] = is_finite ? scale : std::numeric_limits<float>::quiet_NaN();
-    const auto divisor = hn::Set(d, has_codes ? scale : 1.0f);
+    const float most = hn::GetLane(hn::MaxOfLanes(d, largest)), scale = most / 127.0f;
+    const bool has_codes = is_finite && scale >= std::numeric_limits<float>::min();
+    scales[begin / block] = has_codes ? scale : is_finite ? 0 : std::numeric_limits<float>::quiet_NaN();
+    const auto factor = hn::Set(d, has_codes ? 127.0f / most : 0.0f);
     for (std::int64_t i = begin; i < begin + block; i += lanes) {
-      const auto rounded = has_codes ? round_away(d, hn::Div(hn::LoadU(d, x + i), divisor)) : hn::Zero(d);
-      hn::StoreU(hn::DemoteTo(db, hn::ConvertTo(di, rounded)), db, codes + i);
+      const auto rounded = has_codes ? hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), factor)) : hn::Zero(di);
+      hn::StoreU(hn::DemoteTo(db, rounded), db, codes + i);
     }
     for (std::int64_t first = begin; first < begin + block; first += group) {
       int sum = 0;

@@ -37,10 +37,25 @@ struct RoundedActivations {
   float* sums = nullptr;           // [groups, rows]: scale · (sum of the group's codes)
 };
 
+// How a block of activations is rounded: code = nearest integer to x · factor, with ties to even.
+struct ActivationScale {
+  float scale, factor;
+};
+// That of a block with this largest magnitude, as ops::block_linear says: without codes (factor 0) if the scale is not
+// a normal number, and NaN if the block is not finite.
+static inline ActivationScale activation_scale(float largest) {
+  const float scale = largest / 127.0f;
+  if (!(largest <= 3.40282347e+38f)) return {__builtin_nanf(""), 0};
+  return scale >= 1.17549435e-38f ? ActivationScale{scale, 127.0f / largest} : ActivationScale{0, 0};
+}
+
 // Rounds rows [begin, end) of x [rows, groups · group] in blocks of `block` elements, as ops::block_linear says. The
 // scale of a block that is not finite is NaN.
 void round_activations_avx2(const BlockPanelLayout& layout, const float* x, std::int64_t begin, std::int64_t end,
                             std::int64_t block, const RoundedActivations& to);
+void round_activations_avx512vnni(const BlockPanelLayout& layout, const float* x, std::int64_t begin, std::int64_t end,
+                                  std::int64_t block, const RoundedActivations& to);
+inline constexpr std::int64_t kRoundedTogether = 16;  // rows, whose codes of a group lie side by side
 
 // y[i · ldy + j] for the first `columns` (1 to 16) columns of one panel and all rows: for each group in ascending
 // order, y = fma(real(sum of products of codes), weight's scale · activation's scale, y), then y = fma(offset, sum, y)

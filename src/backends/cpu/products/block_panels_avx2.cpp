@@ -117,69 +117,50 @@ void multiply(const BlockPanelLayout& layout, const std::uint8_t* panel, const R
   if (r < rows) multiply_panel<quads, nibbles, 1>(layout, panel, x, r, columns, bias, y, ldy);
 }
 
-inline __m256 magnitudes(__m256 x) {
-  return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
-}
-
-// The nearest integers, of two the one away from zero.
-inline __m256i round_away(__m256 x) {
-  const __m256 whole = _mm256_round_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
-  const __m256 is_more = _mm256_cmp_ps(magnitudes(_mm256_sub_ps(x, whole)), _mm256_set1_ps(0.5f), _CMP_GE_OQ);
-  const __m256 step = _mm256_or_ps(_mm256_and_ps(x, _mm256_set1_ps(-0.0f)), _mm256_set1_ps(1.0f));
-  return _mm256_cvttps_epi32(_mm256_add_ps(whole, _mm256_and_ps(is_more, step)));
-}
-
 inline std::int32_t sum_of(__m256i lanes) {
   __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
   sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
   return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1)));
 }
 
-// Codes of eight elements, which stay within −127 … 127 even where a subnormal scale was rounded.
-inline __m256i codes_of(__m256 x, __m256 scale) {
-  const __m256i codes = round_away(_mm256_div_ps(x, scale));
-  return _mm256_max_epi32(_mm256_min_epi32(codes, _mm256_set1_epi32(127)), _mm256_set1_epi32(-127));
-}
-
-inline void store_codes(__m256i codes, std::int8_t* to) {
-  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));
-  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packs_epi16(words, words));
-}
-
-// The largest magnitude of a block, or NaN if it holds an infinity or NaN.
-float largest_of(const float* x, std::int64_t count) {
-  const __m256 infinity = _mm256_set1_ps(__builtin_inff());
-  __m256 largest = _mm256_setzero_ps(), is_finite = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
+// The largest magnitude of a block. Those of infinity and NaN have the largest bits.
+inline float largest_of(const float* x, std::int64_t count) {
+  const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
+  __m256i largest = _mm256_setzero_si256();
   for (std::int64_t i = 0; i < count; i += kLanes) {
-    const __m256 values = magnitudes(_mm256_loadu_ps(x + i));
-    is_finite = _mm256_and_ps(is_finite, _mm256_cmp_ps(values, infinity, _CMP_LT_OQ));
-    largest = _mm256_max_ps(values, largest);
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i));
+    largest = _mm256_max_epi32(largest, _mm256_and_si256(bits, magnitude));
   }
-  if (_mm256_movemask_ps(is_finite) != 0xFF) return __builtin_nanf("");
-  __m128 most = _mm_max_ps(_mm256_castps256_ps128(largest), _mm256_extractf128_ps(largest, 1));
-  most = _mm_max_ps(most, _mm_movehl_ps(most, most));
-  return _mm_cvtss_f32(_mm_max_ss(most, _mm_shuffle_ps(most, most, 1)));
+  __m128i most = _mm_max_epi32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
+  most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0x4E));
+  most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0xB1));
+  return _mm_cvtss_f32(_mm_castsi128_ps(most));
 }
 
 // Rounds the block of `block` elements of a row that begins at element `at`.
 inline void round_block(const BlockPanelLayout& layout, const float* x, std::int64_t at, std::int64_t block,
                         std::int64_t row, const RoundedActivations& to) {
-  const float scale = largest_of(x, block) / 127.0f;
-  const bool has_codes = scale > 0;  // no zero and no NaN
-  const __m256 divisor = _mm256_set1_ps(has_codes ? scale : 1.0f);
+  const ActivationScale scale = activation_scale(largest_of(x, block));
+  const __m256 factor = _mm256_set1_ps(scale.factor);
+  const __m256i all = _mm256_set1_epi32(scale.factor != 0 ? -1 : 0);  // 0 · NaN has no code
   const std::int64_t group = layout.group;
-  for (std::int64_t first = 0; first < block; first += group) {
-    const std::int64_t place = (at + first) / group * to.rows + row;  // [group, row]
+  std::int64_t place = at / group * to.rows + row;  // [group, row]
+  for (std::int64_t first = 0; first < block; first += group, place += to.rows) {
     __m256i sum = _mm256_setzero_si256();
-    for (std::int64_t i = 0; i < group; i += kLanes) {
-      const __m256i codes = has_codes ? codes_of(_mm256_loadu_ps(x + first + i), divisor) : _mm256_setzero_si256();
-      store_codes(codes, to.codes + place * group + i);
-      sum = _mm256_add_epi32(sum, codes);
+    for (std::int64_t i = 0; i < group; i += 2 * kLanes) {
+      const float* const from = x + first + i;
+      const __m256i low = _mm256_and_si256(all, _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(from), factor))),
+                    high = _mm256_and_si256(all,
+                                            _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(from + kLanes), factor)));
+      const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xD8);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to.codes + place * group + i),
+                       _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+      sum = _mm256_add_epi32(sum, _mm256_add_epi32(low, high));
     }
     const std::int32_t total = sum_of(sum);
-    to.scales[place] = scale;
+    to.scales[place] = scale.scale;
     to.starts[place] = -layout.zero * total;
-    to.sums[place] = scale * static_cast<float>(total);
+    to.sums[place] = scale.scale * static_cast<float>(total);
   }
 }
 
@@ -187,13 +168,16 @@ inline void round_block(const BlockPanelLayout& layout, const float* x, std::int
 
 void round_activations_avx2(const BlockPanelLayout& layout, const float* x, std::int64_t begin, std::int64_t end,
                             std::int64_t block, const RoundedActivations& to) {
-  // The codes of one row lie far apart, those of neighbouring rows side by side.
-  constexpr std::int64_t kTogether = 16;
   const std::int64_t k = layout.groups * layout.group;
-  for (; begin < end; begin += kTogether) {
-    const std::int64_t last = begin + kTogether < end ? begin + kTogether : end;
+  for (; begin < end; begin += kRoundedTogether) {
+    const std::int64_t last = begin + kRoundedTogether < end ? begin + kRoundedTogether : end;
     for (std::int64_t at = 0; at < k; at += block) {
-      for (std::int64_t row = begin; row < last; ++row) round_block(layout, x + row * k + at, at, block, row, to);
+      for (std::int64_t row = begin; row < last; ++row) {
+        const float* const from = x + row * k + at;
+        for (std::int64_t i = block; i < 2 * block; i += 16)  // rows lie too far apart for the hardware
+          _mm_prefetch(reinterpret_cast<const char*>(from + i), _MM_HINT_T0);
+        round_block(layout, from, at, block, row, to);
+      }
     }
   }
 }

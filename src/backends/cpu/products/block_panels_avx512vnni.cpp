@@ -95,7 +95,58 @@ void multiply(const BlockPanelLayout& layout, const std::uint8_t* panel, const R
   if (r < rows) multiply_rows<quads, nibbles, 1>(layout, panel, x, r, lanes, bias, y, ldy);
 }
 
+// The largest magnitude of a block. Those of infinity and NaN have the largest bits.
+inline float largest_of(const float* x, std::int64_t count) {
+  const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
+  __m512i largest = _mm512_setzero_si512();
+  for (std::int64_t i = 0; i < count; i += 16)
+    largest = _mm512_max_epi32(largest, _mm512_and_si512(_mm512_loadu_si512(x + i), magnitude));
+  const int most = _mm512_reduce_max_epi32(largest);
+  float number;
+  __builtin_memcpy(&number, &most, 4);
+  return number;
+}
+
+// Rounds the block of `block` elements of a row that begins at element `at`.
+inline void round_block(const BlockPanelLayout& layout, const float* x, std::int64_t at, std::int64_t block,
+                        std::int64_t row, const RoundedActivations& to) {
+  const ActivationScale scale = activation_scale(largest_of(x, block));
+  const __m512 factor = _mm512_set1_ps(scale.factor);
+  const __mmask16 all = scale.factor != 0 ? 0xFFFF : 0;  // 0 · NaN has no code
+  const std::int64_t group = layout.group;
+  std::int64_t place = at / group * to.rows + row;  // [group, row]
+  for (std::int64_t first = 0; first < block; first += group, place += to.rows) {
+    __m512i sum = _mm512_setzero_si512();
+    for (std::int64_t i = 0; i < group; i += 16) {
+      const __m512 scaled = _mm512_mul_ps(_mm512_loadu_ps(x + first + i), factor);
+      const __m512i codes = _mm512_maskz_cvtps_epi32(all, scaled);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to.codes + place * group + i), _mm512_cvtsepi32_epi8(codes));
+      sum = _mm512_add_epi32(sum, codes);
+    }
+    const std::int32_t total = _mm512_reduce_add_epi32(sum);
+    to.scales[place] = scale.scale;
+    to.starts[place] = -layout.zero * total;
+    to.sums[place] = scale.scale * static_cast<float>(total);
+  }
+}
+
 }  // namespace
+
+void round_activations_avx512vnni(const BlockPanelLayout& layout, const float* x, std::int64_t begin, std::int64_t end,
+                                  std::int64_t block, const RoundedActivations& to) {
+  const std::int64_t k = layout.groups * layout.group;
+  for (; begin < end; begin += kRoundedTogether) {
+    const std::int64_t last = begin + kRoundedTogether < end ? begin + kRoundedTogether : end;
+    for (std::int64_t at = 0; at < k; at += block) {
+      for (std::int64_t row = begin; row < last; ++row) {
+        const float* const from = x + row * k + at;
+        for (std::int64_t i = block; i < 2 * block; i += 16)  // rows lie too far apart for the hardware
+          _mm_prefetch(reinterpret_cast<const char*>(from + i), _MM_HINT_T0);
+        round_block(layout, from, at, block, row, to);
+      }
+    }
+  }
+}
 
 void multiply_block_panel_avx512vnni(const BlockPanelLayout& layout, const std::uint8_t* panel,
                                      const RoundedActivations& x, std::int64_t columns, const float* bias, float* y,
@@ -116,6 +167,8 @@ void multiply_block_panel_avx512vnni(const BlockPanelLayout& layout, const std::
 
 namespace tessera::backends::cpu {
 
+void round_activations_avx512vnni(const BlockPanelLayout&, const float*, std::int64_t, std::int64_t, std::int64_t,
+                                  const RoundedActivations&) {}
 void multiply_block_panel_avx512vnni(const BlockPanelLayout&, const std::uint8_t*, const RoundedActivations&,
                                      std::int64_t, const float*, float*, std::int64_t) {}
 

@@ -112,7 +112,8 @@ class PackedBlockLinear final : public Kernel {
         panels_(base::ceil_divide(weights_.n, kPanelRows)),
         multiply_(active_tiles() && rows_ >= kFewestPanelTileRows ? multiply_block_panel_amx
                   : active_vnni()                                 ? multiply_block_panel_avx512vnni
-                                                                  : multiply_block_panel_avx2) {
+                                                                  : multiply_block_panel_avx2),
+        round_(active_vnni() ? round_activations_avx512vnni : round_activations_avx2) {
     const auto name =
         fmt::format("block_panels_v1:{},N{},K{}", base::layout_of(weights_.format).name, weights_.n, weights_.k);
     packed_ = store.find_or_pack(*view.constant(1), name, base::checked_multiply(panels_, panel_bytes(layout_)),
@@ -155,9 +156,8 @@ class PackedBlockLinear final : public Kernel {
         rows_, reinterpret_cast<std::int8_t*>(scratch), reinterpret_cast<float*>(scratch + scales_at_),
         reinterpret_cast<std::int32_t*>(scratch + starts_at_), reinterpret_cast<float*>(scratch + sums_at_)};
     const float* x = context.input(0).data<float>();
-    context.parallel_for(
-        rows_, std::max<std::int64_t>(1, 16384 / weights_.k),
-        [&](std::int64_t begin, std::int64_t end) { round_activations_avx2(layout_, x, begin, end, block_, all); });
+    context.parallel_for(rows_, std::max<std::int64_t>(1, 16384 / weights_.k),
+                         [&](std::int64_t begin, std::int64_t end) { round_(layout_, x, begin, end, block_, all); });
     return all;
   }
 
@@ -166,6 +166,8 @@ class PackedBlockLinear final : public Kernel {
   std::int64_t block_, rows_, panels_;
   void (*multiply_)(const BlockPanelLayout&, const std::uint8_t*, const RoundedActivations&, std::int64_t, const float*,
                     float*, std::int64_t);
+  void (*round_)(const BlockPanelLayout&, const float*, std::int64_t, std::int64_t, std::int64_t,
+                 const RoundedActivations&);
   std::shared_ptr<const PackedWeights> packed_;
   std::int64_t scales_at_ = 0, starts_at_ = 0, sums_at_ = 0, scratch_ = 0;
 };

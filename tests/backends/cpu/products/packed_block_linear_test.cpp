@@ -67,25 +67,41 @@ TEST(CpuPackedBlockLinear, MatchesReferenceForAnyNumberOfRowsAndColumns) {
   }
 }
 
+void expect_same_bits_beside_others(const base::BlockLayout& layout, std::int64_t rows) {
+  const OpCall all = call(layout, rows, 33, 512, true);
+  const Tensor together = run_op_tensor_by(all, kKernel);
+  const Tensor& x = all.inputs[0].tensor();
+  for (const base::Isa isa : {base::Isa::avx2, base::Isa::avx512}) {
+    const backends::cpu::ScopedIsa scope(isa);
+    if (backends::cpu::active_isa() != isa) continue;
+    EXPECT_TRUE(identical(run_op_tensor_by(all, kKernel), together));
+    for (const std::int64_t row : {std::int64_t{0}, std::int64_t{13}, rows - 1}) {
+      OpCall alone = all;
+      alone.inputs[0] =
+          Tensor::from<float>({1, 512}, x.values<float>().subspan(static_cast<std::size_t>(row * 512), 512));
+      const Tensor y = run_op_tensor_by(alone, kKernel);
+      EXPECT_EQ(std::memcmp(y.raw(), together.data<float>() + row * 33, 33 * sizeof(float)), 0) << row;
+    }
+  }
+}
+
 TEST(CpuPackedBlockLinear, ARowHasTheSameBitsBesideAnyOthersAndWithAnyInstructionSet) {
   for (const base::BlockLayout& layout : base::block_layouts()) {
     if (!has_codes(layout)) continue;
     SCOPED_TRACE(std::string(layout.name));
-    const OpCall all = call(layout, 31, 33, 512, true);
-    const Tensor together = run_op_tensor_by(all, kKernel);
-    const Tensor& x = all.inputs[0].tensor();
-    for (const base::Isa isa : {base::Isa::avx2, base::Isa::avx512}) {
-      const backends::cpu::ScopedIsa scope(isa);
-      if (backends::cpu::active_isa() != isa) continue;
-      EXPECT_TRUE(identical(run_op_tensor_by(all, kKernel), together));
-      for (const std::int64_t row : {0, 13, 30}) {
-        OpCall alone = all;
-        alone.inputs[0] =
-            Tensor::from<float>({1, 512}, x.values<float>().subspan(static_cast<std::size_t>(row * 512), 512));
-        const Tensor y = run_op_tensor_by(alone, kKernel);
-        EXPECT_EQ(std::memcmp(y.raw(), together.data<float>() + row * 33, 33 * sizeof(float)), 0) << row;
-      }
-    }
+    for (const std::int64_t rows : {31, 70}) expect_same_bits_beside_others(layout, rows);
+  }
+}
+
+TEST(CpuPackedBlockLinear, RoundsTiesAndTinyBlocksAsTheReferenceDoes) {
+  for (const base::Isa isa : {base::Isa::avx2, base::Isa::avx512}) {
+    const backends::cpu::ScopedIsa scope(isa);
+    OpCall given = call(base::layout_of(base::BlockFormat::q8_0), 17, 16, 64);
+    float* x = given.inputs[0].tensor().mutable_data<float>();
+    for (int i = 0; i < 17 * 64; ++i) x[i] = i % 64 == 0 ? 127.0f : static_cast<float>(i % 254 - 127) + 0.5f;
+    std::fill_n(x + 64, 32, 1e-37f);
+    std::fill_n(x + 128, 32, 2e-36f);
+    expect_matches_reference(given, Tolerance{2e-5, 2e-2});
   }
 }
 

@@ -19,10 +19,11 @@ void round_blocks(std::vector<double>& row, std::int64_t block) {
       largest = std::max(largest, static_cast<float>(std::abs(x)));
       is_finite = is_finite && std::isfinite(x);
     }
-    const float d = largest / 127.0f;
+    const float d = largest / 127.0f, factor = 127.0f / largest;
+    const bool has_codes = d >= std::numeric_limits<float>::min();
     for (double& x : values) {
       if (!is_finite) x = std::numeric_limits<double>::quiet_NaN();
-      else x = d == 0 ? 0.0 : std::round(static_cast<double>(static_cast<float>(x) / d)) * static_cast<double>(d);
+      else x = has_codes ? static_cast<double>(d) * std::nearbyint(static_cast<float>(x) * factor) : 0.0;
     }
   }
 }
