@@ -3,6 +3,10 @@
 #include <sys/resource.h>
 
 #include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/obfuscate.h"
 
 namespace tessera::apps {
 namespace {
@@ -39,8 +43,14 @@ void add_key_source(CLI::App& verb, const std::string& prefix, const std::string
 void add_key_options(CLI::App& app) {
   const auto source = std::make_shared<KeySource>();
   add_key_source(app, "", "The key of protected models", *source);
-  app.parse_complete_callback([source] {
+  const auto symbols = std::make_shared<std::vector<std::string>>();
+  const auto libraries = std::make_shared<std::vector<std::string>>();
+  app.add_option("--symbols", *symbols, "The symbols of an obfuscated model (see 'tessera protect'); may be repeated");
+  app.add_option("--library", *libraries, "The operator library of an obfuscated model; may be repeated");
+  app.parse_complete_callback([source, symbols, libraries] {
     if (source->is_set()) use_key(*source);
+    for (const std::string& path : *symbols) use_symbols(path);
+    for (const std::string& path : *libraries) use_operator_library(path);
   });
 }
 

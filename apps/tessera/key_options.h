@@ -9,7 +9,8 @@
 namespace tessera::apps {
 
 // --key-file, --key-command, --password-file and --password for every verb that reads models. Their key becomes the
-// default key of the process, in place of that of the environment.
+// default key of the process, in place of that of the environment. --symbols and --library say likewise what obfuscated
+// models need.
 void add_key_options(CLI::App& app);
 // Makes the environment's key the default one and lets no core dump of this process be written if there is a key. To be
 // called before the command line is parsed. Throws Error(invalid_argument).

@@ -9,6 +9,7 @@
 #include "base/numbers/units.h"
 #include "common.h"
 #include "key_options.h"
+#include "obfuscation_options.h"
 #include "protect_watermark.h"
 #include "report/values/json_text.h"
 #include "verbs.h"
@@ -23,6 +24,7 @@ struct ProtectVerb {
   bool asks_for_password = false, rewraps = false, json = false;
   KeySource current;
   WatermarkVerb watermark;
+  ObfuscationOptions obfuscation;
 };
 
 ProtectOptions protect_options(const ProtectVerb& options) {
@@ -74,9 +76,20 @@ void run_protect(const ProtectVerb& options) {
     if (options.current.is_set()) use_key(options.current);
     return find_watermarks(options.watermark, load_model(options.model), options.json);
   }
+  if (!options.obfuscation.library_sources.empty())
+    return write_library_sources(options.obfuscation, options.model.seed);
+  if (options.obfuscation.measures) {
+    require(!options.model.model.empty() && options.output.empty(), ErrorKind::invalid_argument,
+            "--measure needs a MODEL, and writes no file");
+    return measure_degrees(options.obfuscation, options.model, options.json);
+  }
   require(!options.model.model.empty() && !options.output.empty(), ErrorKind::invalid_argument,
           "'protect' needs a MODEL and -o OUT.tsr, or --new-key DIR; see 'tessera protect --help'");
   check_outputs({options.output});
+  if (options.obfuscation.is_asked_for()) {
+    require(!options.rewraps, ErrorKind::invalid_argument, "--rewrap writes a model for other keys as it is");
+    return write_obfuscated(options.obfuscation, options.model, options.output, protect_options(options), options.json);
+  }
   const std::string model = model_path(options.model.model);
   if (options.rewraps) {
     const KeySource current = options.current.is_set() ? options.current : key_source_of_environment();
@@ -112,13 +125,17 @@ constexpr const char* kFooter =
     "  tessera protect model.onnx -o marked.onnx --watermark customer-7 --watermark-key keys/model.key\n"
     "  tessera protect found.onnx --find-watermark customer-7 --watermark-key keys/model.key\n"
     "  tessera protect model.tsr -o rotated.tsr --rewrap --current-key-file keys/model.key --recipient "
-    "new/recipient.pub";
+    "new/recipient.pub\n"
+    "  tessera protect model.onnx -o hidden.tsr --obfuscate 2 --symbols hidden.symbols\n"
+    "  tessera run hidden.tsr --symbols hidden.symbols\n"
+    "  tessera protect --emit-library operators --symbols hidden.symbols";
 
 }  // namespace
 
 void add_protect(CLI::App& app) {
   auto options = std::make_shared<ProtectVerb>();
-  CLI::App* verb = app.add_subcommand("protect", "Encrypt a model, so that only the holders of a key can read it");
+  CLI::App* verb =
+      app.add_subcommand("protect", "Encrypt a model, so that only the holders of a key can read it, or obfuscate it");
   verb->add_option("MODEL", options->model.model, "The model: an .onnx or .tsr file, or - for standard input");
   verb->add_option("-o,--output", options->output, "Where to write: OUT.tsr");
   verb->add_option("--dim", options->model.dims,
@@ -139,6 +156,7 @@ void add_protect(CLI::App& app) {
   verb->add_flag("--json", options->json, "Print the size, the recipients and whether it is signed as JSON");
   add_watermark_options(*verb, options->watermark);
   add_run_options(*verb, options->model);
+  add_obfuscation_options(*verb, options->obfuscation);
   verb->footer(kFooter);
   verb->callback([options] { run_protect(*options); });
 }

@@ -33,6 +33,9 @@ struct OptimiseOptions {
   // For tessera/protect.h: protects the .tsr file that is written. If null, what is made from a protected model is
   // protected for the keys of that one.
   std::shared_ptr<const io::SectionEncoder> encoder = nullptr;
+  // For tessera/obfuscate.h: if not null, what is written to a .tsr is made of the graph that it returns for the
+  // optimised one.
+  std::function<ir::Graph(ir::Graph)> rewrite = {};
 };
 
 struct OptimiseReport {

@@ -31,7 +31,8 @@ TESSERA_API std::shared_ptr<const ModelKey> make_model_key(const KeySource& sour
 // The source that TESSERA_KEY_FILE, TESSERA_KEY_COMMAND or TESSERA_PASSWORD_FILE names; not set without them. Throws
 // Error(invalid_argument) if several are set.
 TESSERA_API KeySource key_source_of_environment();
-// Makes the key of the environment the default key, unless there is a default key already. Throws as above.
+// Makes the key of the environment the default key, unless there is a default key already, and the symbols of the
+// environment known (tessera/obfuscate.h). Throws as above, and as use_symbols_of_environment does.
 TESSERA_API void use_key_of_environment();
 
 struct ProtectOptions {

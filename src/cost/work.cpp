@@ -5,6 +5,7 @@
 
 #include "cost/product.h"
 #include "ops/op_table.h"
+#include "ops/symbols.h"
 
 namespace tessera::cost {
 namespace {
@@ -29,7 +30,7 @@ bool is_state(const ir::Graph& graph, ir::ValueId id) {
 bool is_element_wise(const ir::Node& node, const ops::OpDef& op, std::span<const ops::TensorType> inputs,
                      const ops::TensorType& output) {
   if (op.operations == nullptr || node.outputs.size() != 1) return false;
-  if (op.element_wise == ops::ElementWise::no && node.op != "BatchNormalization") return false;
+  if (op.element_wise == ops::ElementWise::no && op.name != "BatchNormalization") return false;
   return std::ranges::any_of(inputs, [&](const ops::TensorType& input) {
     return input.shape == output.shape && input.dtype != DType::undefined;
   });
@@ -37,11 +38,13 @@ bool is_element_wise(const ir::Node& node, const ops::OpDef& op, std::span<const
 
 // Whether the node rounds its operands to bfloat16; for a chain, whether all of its stages do.
 bool rounds_to_bf16(const ir::Node& node) {
-  const auto rounded = node.attributes.find("precision"), stages = node.attributes.find("precisions");
+  const ir::Attributes& held = ops::attributes_of_symbol(node);
+  const ir::Attributes& attributes = held.empty() ? node.attributes : held;
+  const auto rounded = attributes.find("precision"), stages = attributes.find("precisions");
   const auto is_bf16 = [](const std::string& precision) { return precision == "bf16"; };
-  if (stages != node.attributes.end() && std::holds_alternative<std::vector<std::string>>(stages->second))
+  if (stages != attributes.end() && std::holds_alternative<std::vector<std::string>>(stages->second))
     return std::ranges::all_of(std::get<std::vector<std::string>>(stages->second), is_bf16);
-  return rounded != node.attributes.end() && std::holds_alternative<std::string>(rounded->second) &&
+  return rounded != attributes.end() && std::holds_alternative<std::string>(rounded->second) &&
          is_bf16(std::get<std::string>(rounded->second));
 }
 
@@ -126,11 +129,10 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
     work.row = outputs[0].shape.back();
     work.rows = work.row > 0 ? outputs[0].elements() / work.row : 0;
   }
-  if (is_recurrent(node.op)) {
+  if (is_recurrent(op.name)) {
     const Shape &x = inputs[0].shape,
                 &recurrence = inputs[2].shape;  // [time, batch, …] or, by the layout, [batch, time, …]
-    const auto layout = node.attributes.find("layout");
-    const bool batch_first = layout != node.attributes.end() && std::get<std::int64_t>(layout->second) == 1;
+    const bool batch_first = ops::states_attribute(node, "layout") && view.integer("layout") == 1;
     work.rows_at_once = x[batch_first ? 0 : 1];
     work.rows = x[0] * x[1] * recurrence[0];
     work.row = recurrence[2];

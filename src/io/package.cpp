@@ -1,5 +1,8 @@
 #include "io/package.h"
 
+#include <fmt/format.h>
+#include <xxhash.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -12,6 +15,7 @@
 #include "io/package/open_package.h"
 #include "io/package/piece_list.h"
 #include "io/package/section_kinds.h"
+#include "ops/symbols.h"
 
 namespace tessera::io {
 namespace {
@@ -102,7 +106,7 @@ StoredPackings::StoredPackings(std::span<const std::byte> packings, std::span<co
 }
 
 std::span<const std::byte> StoredPackings::find(const void* weights, std::string_view name) const {
-  const auto found = packings_.find(std::pair(weights, std::string(name)));
+  const auto found = packings_.find(std::pair(weights, salt_ ? hidden_name(name, *salt_) : std::string(name)));
   return found != packings_.end() ? found->second : std::span<const std::byte>();
 }
 
@@ -112,6 +116,21 @@ std::vector<std::span<const std::byte>> StoredPackings::all_of(const void* weigh
        at != packings_.end() && at->first.first == weights; ++at)
     found.push_back(at->second);
   return found;
+}
+
+std::string hidden_name(std::string_view name, std::uint64_t salt) {
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(name.data(), name.size(), salt);
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+std::uint64_t salt_of_obfuscated(const std::string& id) {
+  const std::optional<std::uint64_t> salt = ops::find_salt(id);
+  require(
+      salt.has_value(), ErrorKind::invalid_argument,
+      "the model is obfuscated, and its symbols {} are not known: name the file that 'tessera protect' wrote beside "
+      "it by --symbols or TESSERA_SYMBOLS, or the operator library made of that by --library or TESSERA_LIBRARY",
+      shown(id));
+  return *salt;
 }
 
 StoredGraph stored_graph(const Container& container, const ModelLimits& limits) {
@@ -151,12 +170,22 @@ Package read_opened(const Container& container, const ModelLimits& limits) {
     require(!coded || section.kind == kConstants, ErrorKind::unsupported,
             "section '{}' is coded, which only constants may be", section.name);
   }
+  // Packages of before have no such section: there the metadata are what the graph's own form could hold.
+  std::optional<std::map<std::string, std::string>> metadata;
+  if (const Section* section = container.find(kMetadata))
+    metadata = read_metadata(container.bytes_of(*section), limits);
+  std::optional<std::uint64_t> salt;
+  if (metadata) {
+    if (const auto mark = metadata->find(std::string(kObfuscatedMark)); mark != metadata->end())
+      salt = salt_of_obfuscated(mark->second);
+  }
   const auto [graph, constants, held] = stored_graph(container, limits);
   Package package;
   package.origin.info = read_package_info(container);
-  package.origin.packings =
-      std::make_shared<const StoredPackings>(section_bytes(container, kPackings, "packings"), constants,
-                                             section_bytes(container, kPacked, "packed weights"), held);
+  const auto packings = std::make_shared<StoredPackings>(section_bytes(container, kPackings, "packings"), constants,
+                                                         section_bytes(container, kPacked, "packed weights"), held);
+  if (salt) packings->hide_names(*salt);
+  package.origin.packings = packings;
   package.origin.sections = container.sections();
   package.origin.decoder = container.decoder();
   package.graph = read_package_graph(graph, constants, held, {.limits = limits});
@@ -170,9 +199,7 @@ Package read_opened(const Container& container, const ModelLimits& limits) {
         read_pieces(container.bytes_of(*pieces), constants, section_bytes(container, kPacked, "packed weights")), held,
         container.decoder());
   }
-  // Packages of before have no such section: there the metadata are what the graph's own form could hold.
-  if (const Section* metadata = container.find(kMetadata))
-    package.graph.metadata = read_metadata(container.bytes_of(*metadata), limits);
+  if (metadata) package.graph.metadata = std::move(*metadata);
   for (const ir::ValueId id : package.graph.inputs()) {
     const ir::ValueInfo& input = package.graph.value(id);
     require(!package.origin.info.ready || input.type.shape().has_value(), ErrorKind::invalid_model,

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,6 +76,8 @@ class StoredPackings {
 
   // The packing of that name of the constant whose data begin at `weights`, 64-byte aligned; empty if there is none.
   std::span<const std::byte> find(const void* weights, std::string_view name) const;
+  // From here on, names are looked up as `hidden_name` writes them.
+  void hide_names(std::uint64_t salt) { salt_ = salt; }
   // All packings of that constant.
   std::vector<std::span<const std::byte>> all_of(const void* weights) const;
   std::size_t size() const { return packings_.size(); }
@@ -85,7 +88,20 @@ class StoredPackings {
   std::shared_ptr<const void> owner_;
   std::map<std::pair<const void*, std::string>, std::span<const std::byte>, std::less<>> packings_;
   std::int64_t bytes_ = 0;
+  std::optional<std::uint64_t> salt_;
 };
+
+// The name of a packing in the file of an obfuscated model: names of kernels would tell which operators it has. The
+// salt comes from the model's symbols.
+std::string hidden_name(std::string_view name, std::uint64_t salt);
+
+// The key of the metadata of obfuscated graphs; its text is the id of the symbols that they need (ops/symbols.h). The
+// file of such a graph says nothing of how it was made, and is only read where the symbols are known. Otherwise throws
+// Error(invalid_argument).
+inline constexpr std::string_view kObfuscatedMark = "obfuscated";
+std::uint64_t salt_of_obfuscated(const std::string& id);
+// Throws Error(invalid_argument) where a graph has that mark: `what` cannot hold symbols.
+void refuse_obfuscated(const ir::Graph& graph, std::string_view what);
 
 // The key of the metadata of graphs from protected packages. Such a graph is only written through an encoder.
 inline constexpr std::string_view kProtectedMark = "protected";

@@ -16,6 +16,7 @@
 #include "ops/recurrent/op_table.h"
 #include "ops/rows/op_table.h"
 #include "ops/sampling/op_table.h"
+#include "ops/symbols.h"
 #include "ops/training/op_table.h"
 #include "ops/values/op_table.h"
 
@@ -34,6 +35,7 @@ std::span<const OpDef* const> all_ops() {
 }
 
 const OpDef* find_op(std::string_view name) {
+  if (is_symbol(name)) return find_symbol(name);
   static const auto index = [] {
     std::unordered_map<std::string_view, const OpDef*> map;
     for (const OpDef* op : all_ops()) map.emplace(op->name, op);

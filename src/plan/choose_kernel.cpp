@@ -89,9 +89,10 @@ auto with_view(const ir::Graph& graph, const ir::Node& node,
 }  // namespace
 
 bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {
-  const auto entries = device.kernels_for(node.op);
+  const std::string_view op = ops::op_of(node).name;
+  const auto entries = device.kernels_for(op);
   const bool known = std::any_of(entries.begin(), entries.end(), [&](const backends::KernelEntry* entry) {
-    return !entry->is_stand_in && entry->op == node.op;
+    return !entry->is_stand_in && entry->op == op;
   });
   return known && with_view(graph, node, true, [&](const ops::NodeView& view) { return accepts(device, view); });
 }

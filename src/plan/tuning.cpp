@@ -9,6 +9,7 @@
 #include "base/numbers/half.h"
 #include "base/numbers/philox.h"
 #include "ir/text.h"
+#include "ops/symbols.h"
 #include "plan/kernel_trial.h"
 
 namespace tessera::plan {
@@ -148,7 +149,9 @@ MeasuredKernels measure(const backends::Device& device, const ops::NodeView& vie
 
 std::string tuning_key(const ops::NodeView& view, int threads) {
   std::string key(view.op().name);
-  if (!view.node().attributes.empty()) key += " " + ir::print(view.node().attributes);
+  ir::Attributes attributes = view.node().attributes;
+  attributes.insert(ops::attributes_of_symbol(view.node()).begin(), ops::attributes_of_symbol(view.node()).end());
+  if (!attributes.empty()) key += " " + ir::print(attributes);
   key += " (";
   for (std::size_t i = 0; i < view.input_count(); ++i) {
     key += i > 0 ? ", " : "";

@@ -2,7 +2,8 @@
 """`tessera protect`, and protected models with the other verbs. Standard library only.
 
     protect_test.py TESSERA
-    protect_test.py TESSERA --all [MODEL…]   # protects and runs every net of `tessera new`, on cpu and reference
+    protect_test.py TESSERA --all [MODEL…]   # protects and runs every net of `tessera new`, on cpu and reference:
+                                             # encrypted, and obfuscated at the default degree
 """
 import json
 import os
@@ -10,6 +11,7 @@ import pathlib
 import sys
 import tempfile
 
+import obfuscate_test
 import program
 from program import INVALID, NOT_FOUND, WRONG_CALL, run
 
@@ -150,7 +152,8 @@ class Protect(program.WithModel):
 
 
 def protect_all(names):
-    """Every net: the outputs of the protected package are those of the plain one, bit for bit."""
+    """Every net: the outputs of the encrypted package are those of the plain one, bit for bit, and those of the
+    obfuscated one are within the bound that docs/protect.md states."""
     with tempfile.TemporaryDirectory() as holder:
         folder = pathlib.Path(holder)
         run("protect", "--new-key", folder / "keys")
@@ -160,23 +163,29 @@ def protect_all(names):
             names = [line.split()[0] for line in listed.splitlines() if line.startswith("  ")]
         wrong = 0
         for name in names:
-            plain, safe = folder / "plain.tsr", folder / "safe.tsr"
+            plain, safe, hidden = folder / "plain.tsr", folder / "safe.tsr", folder / "hidden.tsr"
+            symbols = folder / f"{name}.symbols"
             sizes = ["--dim", "batch=1"]
             for arguments in (["new", name, "-o", folder / "m.onnx", *sizes],
                               ["optimize", folder / "m.onnx", "-o", plain],
-                              ["protect", plain, "-o", safe, "--key-file", key]):
+                              ["protect", plain, "-o", safe, "--key-file", key],
+                              ["protect", folder / "m.onnx", "-o", hidden, "--obfuscate", "2", "--seed", "1",
+                               "--symbols", symbols]):
                 done = run(*arguments, timeout=600)
                 assert done.returncode == 0, done.stderr
             for device in ("cpu", "reference"):
                 outputs = []
-                for package, extra in ((plain, []), (safe, ["--key-file", key])):
+                for package, extra in ((plain, []), (safe, ["--key-file", key]), (hidden, ["--symbols", symbols])):
                     out = folder / "out.npz"
                     done = run("run", package, "--outputs", out, "--device", device, *extra, timeout=3000)
                     assert done.returncode == 0, done.stderr
                     outputs.append(out.read_bytes())
-                equal = outputs[0] == outputs[1]
-                wrong += 0 if equal else 1
-                print(f"{name:20} {device:10} {'equal' if equal else 'DIFFERENT'}", flush=True)
+                    arrays = obfuscate_test.arrays_of(out)
+                    first = arrays if package is plain else first
+                equal, ulps = outputs[0] == outputs[1], obfuscate_test.difference(first, arrays)
+                wrong += 0 if equal and ulps <= obfuscate_test.MOST_ULPS else 1
+                same = "equal" if equal else "DIFFERENT"
+                print(f"{name:20} {device:10} {same}, obfuscated: {ulps:.1f} ulps", flush=True)
         return 1 if wrong else 0
 
 

@@ -84,6 +84,7 @@ std::vector<OpExample> structure_examples() {
       {"ConcatFromSequence", {list}, {{"axis", whole(0)}}},
       {"Identity", {list}},
       {"tessera::After", {at({2, 3}), at({1})}},
+      {"tessera::Unmask", {at({2, 3}), at({1})}, {{"key", whole_list({1, 2, 3, 4, 5, 6, 7, 8})}}},
       {"Optional", {at({2})}},
       {"Optional", {list}},
       {"OptionalHasElement", {at({2})}},

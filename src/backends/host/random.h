@@ -7,6 +7,7 @@
 #include "backends/backend.h"
 #include "base/numbers/philox.h"
 #include "base/run_seed.h"
+#include "ops/symbols.h"
 #include "ops/values/random_streams.h"
 
 namespace tessera::backends::host {
@@ -14,7 +15,8 @@ namespace tessera::backends::host {
 // The generator: seeded by the node's seed attribute and the run's number if the node has one; else by the run's seed,
 // with a stream specific to the node.
 inline base::Philox random_of(const KernelContext& context) {
-  const ir::Attributes& attributes = context.node().attributes;
+  const ir::Attributes& held = ops::attributes_of_symbol(context.node());
+  const ir::Attributes& attributes = held.empty() ? context.node().attributes : held;
   const std::uint64_t run = context.resources().seed;
   if (const auto seed = attributes.find("seed"); seed != attributes.end()) {
     const float* real = std::get_if<float>(&seed->second);

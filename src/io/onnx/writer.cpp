@@ -32,6 +32,7 @@ void store_outside(const Tensor& tensor, OutputFile& file, const std::string& lo
 
 std::vector<std::byte> write_model_bytes(const ir::Graph& graph, std::optional<std::int64_t> opset) {
   refuse_protected(graph, "an ONNX model");
+  refuse_obfuscated(graph, "an ONNX model");
   AlignedModel aligned;
   const FileForm form = file_form(graph, opset);
   aligned.encode(Exporter(form, [&](const Tensor& tensor, tessera_onnx::TensorProto& proto) {
@@ -45,6 +46,7 @@ std::vector<std::byte> write_model_bytes(const ir::Graph& graph, std::optional<s
 
 WrittenModel write_model(const ir::Graph& graph, const fs::path& path, const WriteOptions& options) {
   refuse_protected(graph, "an .onnx file");
+  refuse_obfuscated(graph, "an .onnx file");
   try {
     const FileForm form = file_form(graph, options.opset);
     const std::string location = path.filename().string() + ".data";

@@ -1,6 +1,7 @@
 // Writes packages; package.cpp reads them.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -49,6 +50,23 @@ std::vector<std::byte> write_metadata(const std::map<std::string, std::string>& 
     out.text(text);
   }
   return out.take();
+}
+
+// The description of a package without the passes, which tell of its operators.
+PackageInfo hidden(PackageInfo info) {
+  info.passes.clear();
+  return info;
+}
+
+// Without the types of computed values, which inference finds again for whoever has the symbols.
+ir::Graph without_types(ir::Graph graph) {
+  for (const ir::NodeId id : graph.order()) {
+    if (!ir::subgraphs_of(graph.node(id)).empty()) continue;
+    for (const ir::ValueId output : graph.node(id).outputs) {
+      if (output.valid() && !graph.is_output(output)) graph.value(output).type = {};
+    }
+  }
+  return graph;
 }
 
 // The constants section of a package, and the graph that refers to it.
@@ -133,6 +151,8 @@ class PackingWriter {
       return std::tie(a.first, a.second->name) < std::tie(b.first, b.second->name);
     });
   }
+  // Names are written as `hidden_name` makes them.
+  void hide_names(std::uint64_t salt) { salt_ = salt; }
 
   std::vector<std::byte> write(const std::vector<FirstUse>& uses, WrittenPackage& written) {
     for (const FirstUse& use : uses) {
@@ -144,7 +164,7 @@ class PackingWriter {
     out.u32(static_cast<std::uint32_t>(known_.size()));
     for (const auto& [constant, packing] : known_) {
       out.u64(constant);
-      out.text(packing->name);
+      out.text(salt_ ? hidden_name(packing->name, *salt_) : packing->name);
       out.u64(append(*packing));
       out.u64(packing->bytes.size());
       ++written.packings;
@@ -168,6 +188,7 @@ class PackingWriter {
   SectionContent& packed_;
   std::vector<std::pair<std::uint64_t, const Packing*>> known_;  // with the offset of the constant
   std::map<const std::byte*, std::pair<std::uint64_t, std::span<const std::byte>>> places_;
+  std::optional<std::uint64_t> salt_;
 };
 
 // Every constant and packing of the two sections: those of the first run in the order of use, then the rest.
@@ -223,6 +244,12 @@ void refuse_protected(const ir::Graph& graph, std::string_view what) {
       what);
 }
 
+void refuse_obfuscated(const ir::Graph& graph, std::string_view what) {
+  require(!graph.metadata.contains(std::string(kObfuscatedMark)), ErrorKind::invalid_argument,
+          "the model is obfuscated, and {} has no form for its symbols; write a .tsr, or begin with the original model",
+          what);
+}
+
 WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info,
                              const std::vector<Packing>& packings, bool coded, const std::vector<FirstUse>& first_uses,
                              const SectionEncoder* encoder) {
@@ -231,10 +258,15 @@ WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph&
     SectionContent constants("constants", kConstants), packed("packed", kPacked);
     GraphWriter writer(constants, packings);
     WrittenPackage written;
+    const auto mark = graph.metadata.find(std::string(kObfuscatedMark));
+    const std::optional<std::uint64_t> salt =
+        mark != graph.metadata.end() ? std::optional(salt_of_obfuscated(mark->second)) : std::nullopt;
     writer.place(first_uses);
-    const std::vector<std::byte> graph_bytes = writer.write(graph), info_bytes = write_info(info),
+    const std::vector<std::byte> graph_bytes = writer.write(salt ? without_types(graph) : graph),
+                                 info_bytes = write_info(salt ? hidden(info) : info),
                                  metadata_bytes = write_metadata(graph.metadata);
     PackingWriter packing_writer(packings, writer, packed);
+    if (salt) packing_writer.hide_names(*salt);
     const std::vector<std::byte> packings_bytes = packing_writer.write(first_uses, written),
                                  pieces_bytes = write_pieces(writer, packing_writer, first_uses);
     std::vector<SectionContent> sections;

@@ -7,6 +7,7 @@
 #include "ops/core/shape_arguments.h"
 #include "ops/core/text_of.h"
 #include "ops/op_table.h"
+#include "ops/symbols.h"
 
 namespace tessera::ops {
 namespace {
@@ -35,17 +36,22 @@ void check_arity(const ir::Node& node, const OpDef& op) {
           "has at most {} outputs, but {} are asked for", op.outputs.size(), node.outputs.size());
 }
 
-void check_infer_attributes(const ir::Node& node, const OpDef& op) {
-  for (const auto& [name, attribute] : node.attributes) {
+void check_kinds(const ir::Attributes& attributes, const OpDef& op) {
+  for (const auto& [name, attribute] : attributes) {
     const auto spec = std::find_if(op.attributes.begin(), op.attributes.end(),
                                    [&](const AttributeSpec& s) { return s.name == name; });
     require(spec != op.attributes.end(), ErrorKind::invalid_model, "has no attribute '{}'", name);
     require(ir::kind_of(attribute) == spec->kind, ErrorKind::invalid_model, "attribute '{}' is of kind {}, expected {}",
             name, ir::to_string(ir::kind_of(attribute)), ir::to_string(spec->kind));
   }
+}
+
+void check_infer_attributes(const ir::Node& node, const OpDef& op) {
+  check_kinds(node.attributes, op);
+  check_kinds(attributes_of_symbol(node), op);
   for (const AttributeSpec& spec : op.attributes) {
-    require(!spec.required || node.attributes.contains(spec.name), ErrorKind::invalid_model,
-            "attribute '{}' is missing", spec.name);
+    require(!spec.required || states_attribute(node, spec.name), ErrorKind::invalid_model, "attribute '{}' is missing",
+            spec.name);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "ops/core/infer.h"
 #include "ops/core/text_of.h"
+#include "ops/symbols.h"
 
 namespace tessera::ops {
 
@@ -19,6 +20,8 @@ std::string to_string(TypeSet types) {
 
 const ir::Attribute* AttributeReader::find(std::string_view name) const {
   if (const auto found = node_->attributes.find(name); found != node_->attributes.end()) return &found->second;
+  const ir::Attributes& held = attributes_of_symbol(*node_);
+  if (const auto found = held.find(name); found != held.end()) return &found->second;
   for (const AttributeSpec& spec : op_->attributes) {
     if (spec.name == name) return spec.default_value ? &*spec.default_value : nullptr;
   }
@@ -73,7 +76,9 @@ std::vector<std::int64_t> AttributeReader::integers_or_empty(std::string_view na
 ir::Attributes AttributeReader::given_among(const std::vector<AttributeSpec>& specs) const {
   ir::Attributes given;
   for (const AttributeSpec& spec : specs) {
-    if (const auto found = node_->attributes.find(spec.name); found != node_->attributes.end()) given.insert(*found);
+    for (const ir::Attributes* attributes : {&std::as_const(node_->attributes), &attributes_of_symbol(*node_)}) {
+      if (const auto found = attributes->find(spec.name); found != attributes->end()) given.insert(*found);
+    }
   }
   return given;
 }

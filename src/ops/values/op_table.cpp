@@ -10,6 +10,7 @@
 #include "ops/values/shape_of.h"
 #include "ops/values/string.h"
 #include "ops/values/tokenizer.h"
+#include "ops/values/unmask.h"
 #include "ops/values/window.h"
 
 namespace tessera::ops {
@@ -58,6 +59,8 @@ std::span<const OpDef* const> value_ops() {
       // identity
       &identity,
       &dropout,
+      // unmask
+      &unmask,
       // random
       &random_normal,
       &random_normal_like,

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "ops/op_table.h"
+#include "ops/symbols.h"
 
 namespace tessera::ops {
 namespace {
@@ -22,7 +23,7 @@ bool never_trains(const ir::Graph& graph, const ir::Node& node) {
 bool draws(const ir::Graph& graph, const ir::Node& node) {
   const OpDef* op = find_op(node.op);
   if (op == nullptr || op->deterministic) return false;
-  return node.op != "Dropout" || !never_trains(graph, node);
+  return op->name != "Dropout" || !never_trains(graph, node);
 }
 
 bool any_node(const ir::Graph& graph, const std::function<bool(const ir::Graph&, const ir::Node&)>& holds) {
@@ -34,7 +35,7 @@ bool any_node(const ir::Graph& graph, const std::function<bool(const ir::Graph&,
 }
 
 bool lacks_stream(const ir::Graph& graph, const ir::Node& node) {
-  return draws(graph, node) && !node.attributes.contains(kName);
+  return draws(graph, node) && !states_attribute(node, kName);
 }
 
 // Changes the nodes that `concerns` is true of, and copies the subgraphs that hold such nodes, which others may share.

@@ -10,6 +10,7 @@
 #include "base/run_seed.h"
 #include "ops/core/control_flow.h"
 #include "ops/core/infer.h"
+#include "ops/op_table.h"
 #include "runtime/memory/growth_budget.h"
 #include "runtime/run/evaluate.h"
 
@@ -258,7 +259,7 @@ class ControlFlow {
     ir::ValueId condition = graph.outputs()[0];
     while (graph.value(condition).origin == ir::Origin::node) {
       const ir::Node& node = graph.node(graph.value(condition).producer);
-      if (node.op != "Identity") return false;
+      if (ops::op_of(node).name != "Identity") return false;
       condition = node.inputs[0];
     }
     if (condition == graph.inputs()[1]) return true;

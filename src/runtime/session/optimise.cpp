@@ -42,6 +42,7 @@ class Optimiser {
     opset_ = options.opset;
     progress_ = options.progress;
     encoder_ = options.encoder;
+    rewrite_ = options.rewrite;
     if (encoder_ == nullptr && model.package() != nullptr && model.package()->decoder != nullptr)
       encoder_ = model.package()->decoder->encoder();
     if (measure_) report_.cost_before = measure_(graph_);
@@ -87,6 +88,7 @@ class Optimiser {
     const bool ready = has_concrete_inputs();
     run_passes();
     report_.not_lowered = passes::unlowered_operators(graph_);
+    if (rewrite_) graph_ = rewrite_(std::move(graph_));
     say("packing weights", 0.5);
     Program program(graph_, environment_, ready);
     const std::shared_ptr<PreparedPlan> prepared = plan_ahead(program, ready);
@@ -215,6 +217,7 @@ class Optimiser {
   std::optional<std::int64_t> opset_;
   std::shared_ptr<const io::SectionEncoder> encoder_;
   std::function<void(std::string_view, double)> progress_;
+  std::function<ir::Graph(ir::Graph)> rewrite_;
   ir::Graph graph_;
   ProgramEnvironment environment_;
   OptimiseReport report_;

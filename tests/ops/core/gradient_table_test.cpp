@@ -60,7 +60,7 @@ const std::vector<Group>& groups() {
       {"Their results are made of sizes, random numbers or counts, or of operands that are never trained.",
        {"ConstantOfShape", "Range", "EyeLike", "OneHot", "HannWindow", "HammingWindow", "BlackmanWindow",
         "MelWeightMatrix", "TfIdfVectorizer", "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike",
-        "RandomUniform", "RandomUniformLike"}},
+        "RandomUniform", "RandomUniformLike", "tessera::Unmask"}},
       {"They compute with the integers of a model that is quantised already.",
        {"DynamicQuantizeLinear",
         "QLinearConv",

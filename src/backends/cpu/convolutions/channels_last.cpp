@@ -4,6 +4,7 @@
 
 #include "backends/cpu/machine/operand_rules.h"
 #include "ops/convolutions/channels_last.h"
+#include "ops/symbols.h"
 
 namespace tessera::backends::cpu {
 
@@ -23,7 +24,7 @@ std::string reject_channels_last_rank(const ops::NodeView& view) {
 
 std::string reject_channels_last_operands(const ops::NodeView& view) {
   if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
-  if (view.node().attributes.contains("precision")) return "asks for bf16";
+  if (ops::states_attribute(view.node(), "precision")) return "asks for bf16";
   if (std::string reason = reject_channels_last_rank(view); !reason.empty()) return reason;
   return reject_activation(view);
 }

@@ -10,6 +10,7 @@
 #include "base/numbers/checked.h"
 #include "ops/convolutions/channels_last.h"
 #include "ops/convolutions/conv_weight_gradient.h"
+#include "ops/symbols.h"
 
 namespace tessera::backends::cpu {
 namespace {
@@ -81,7 +82,7 @@ ChannelsLastGeometry weight_gradient_geometry(const ops::NodeView& view) {
 
 std::string reject_conv_weight_gradient_f32(const ops::NodeView& view) {
   if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
-  if (view.node().attributes.contains("precision")) return "asks for bf16";
+  if (ops::states_attribute(view.node(), "precision")) return "asks for bf16";
   return reject_channels_last_rank(view);
 }
 

@@ -5,13 +5,13 @@
 #include "backends/cpu/products/kernels.h"
 #include "backends/cpu/products/matmul_geometry.h"
 #include "backends/cpu/products/small_product_f32.h"
+#include "ops/symbols.h"
 
 namespace tessera::backends::cpu {
 namespace {
 
 bool flag(const ops::NodeView& view, const std::string& name) {
-  const auto found = view.node().attributes.find(name);
-  return found != view.node().attributes.end() && std::get<std::int64_t>(found->second) != 0;
+  return ops::states_attribute(view.node(), name) && view.integer(name) != 0;
 }
 
 class MatMul final : public Kernel {

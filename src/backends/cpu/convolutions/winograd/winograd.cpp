@@ -25,6 +25,7 @@
 #include "backends/cpu/products/windows/indirect_product_f32.h"
 #include "base/numbers/checked.h"
 #include "base/threads/yield_point.h"
+#include "ops/symbols.h"
 
 namespace tessera::backends::cpu {
 namespace {
@@ -50,7 +51,7 @@ class Winograd final : public Kernel {
             turned ? *turned_geometry(channels_last_conv_transpose_geometry(view)) : channels_last_conv_geometry(view),
             view.input(1).shape[turned ? 0 : 1], view.input(1).shape[turned ? 1 : 0], isa_->rows, isa_->lanes),
         activation_(plan_activation(view)),
-        rounds_(view.node().attributes.contains("precision")),
+        rounds_(ops::states_attribute(view.node(), "precision")),
         rounded_data_(view.input(0).dtype == DType::bf16),
         rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16),
         rounded_result_(view.output(0).dtype == DType::bf16),

@@ -16,7 +16,7 @@ namespace tessera::backends::cpu {
 namespace {
 
 bool is_transposed(const ops::NodeView& view) {
-  return view.node().op != "MatMul" && view.integer("transB") != 0;
+  return view.op().name != "MatMul" && view.integer("transB") != 0;
 }
 
 WeightMatrix matrix_of(const Tensor& weights, bool transposed) {
@@ -33,7 +33,7 @@ std::int64_t rows_of(const ops::NodeView& view) {
 }
 
 bool asks_for_bf16(const ops::NodeView& view) {
-  return view.node().op == "tessera::Linear" && view.has_attribute("precision");
+  return view.op().name == "tessera::Linear" && view.has_attribute("precision");
 }
 
 SparseForm form_for(const ops::NodeView& view) {
@@ -58,8 +58,8 @@ class SparseLinear final : public Kernel {
     if (form == SparseForm::dense) form = SparseForm::segments;  // requested by a measurement
     where_ = find_weights(matrix, form, functions_.lanes);
     rows_ = rows_of(view);
-    if (view.node().op == "tessera::Linear") activation_ = plan_activation(view);
-    if (view.node().op == "Gemm") {
+    if (view.op().name == "tessera::Linear") activation_ = plan_activation(view);
+    if (view.op().name == "Gemm") {
       scale_ = view.real("alpha");
       addend_scale_ = view.real("beta");
     }
@@ -154,8 +154,8 @@ class SparseLinear final : public Kernel {
 
   void store(KernelContext& context, const float* sums, std::int64_t first, std::int64_t row, std::int64_t rows) const {
     const std::int64_t columns = std::min<std::int64_t>(where_.lanes, where_.outputs - first);
-    const bool gemm = context.node().op == "Gemm";
-    const bool linear = context.node().op == "tessera::Linear";
+    const bool gemm = context.op().name == "Gemm";
+    const bool linear = context.op().name == "tessera::Linear";
     const float* bias = linear && context.has_input(2) ? context.input(2).data<float>() + first : nullptr;
     const Tensor* addend = linear && context.has_input(3) ? &context.input(3) : nullptr;
     std::int64_t addend_row = where_.outputs, addend_column = 1;
@@ -199,18 +199,18 @@ std::string reject_sparse_weights(const ops::NodeView& view) {
   if (weights == nullptr) return "the weights are no constant";
   if (weights->rank() != 2) return "the weights are no matrix";
   if (!weights->has_data() || weights->is_deferred()) return "the weights are computed when they are first read";
-  if (view.node().op == "Gemm" && view.integer("transA") != 0) return "the data are transposed";
-  if (view.node().op == "tessera::Linear") {
+  if (view.op().name == "Gemm" && view.integer("transA") != 0) return "the data are transposed";
+  if (view.op().name == "tessera::Linear") {
     if (std::string reason = reject_activation(view); !reason.empty()) return reason;
   }
-  const bool known_dense = view.node().op == "tessera::Linear" && view.integer("dense_weights") != 0;
+  const bool known_dense = view.op().name == "tessera::Linear" && view.integer("dense_weights") != 0;
   return !known_dense && ops::may_be_sparse(*weights) ? "" : "the weights are dense";
 }
 
 }  // namespace
 
 std::string reject_sparse_linear_f32(const ops::NodeView& view) {
-  if (view.node().op == "tessera::Linear" && view.has_attribute("precision")) return "asks for bf16";
+  if (view.op().name == "tessera::Linear" && view.has_attribute("precision")) return "asks for bf16";
   if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
   return reject_sparse_weights(view);
 }

@@ -48,6 +48,8 @@ std::span<const KernelEntry> value_kernels() {
       // identity
       {.op = "Identity", .name = "reference_identity", .function = identity},
       {.op = "Dropout", .name = "reference_dropout", .function = dropout},
+      // unmask
+      {.op = "tessera::Unmask", .name = "reference_unmask", .function = unmask},
       // random
       {.op = "RandomNormal", .name = "reference_random_normal", .function = random_normal},
       {.op = "RandomNormalLike", .name = "reference_random_normal_like", .function = random_normal_like},

@@ -59,6 +59,9 @@ void regex_full_match(KernelContext&);
 void identity(KernelContext&);
 void dropout(KernelContext&);
 
+// unmask.cpp
+void unmask(KernelContext&);
+
 // random.cpp
 void random_normal(KernelContext&);
 void random_normal_like(KernelContext&);

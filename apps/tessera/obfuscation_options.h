@@ -1,0 +1,34 @@
+// tessera protect: the options of obfuscation, and what they do.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common.h"
+#include "tessera/obfuscate.h"
+
+namespace tessera::apps {
+
+struct ObfuscationOptions {
+  std::optional<int> degree;
+  std::vector<std::string> passes;
+  std::string symbols, library_sources;
+  bool measures = false;
+
+  bool is_asked_for() const { return degree.has_value() || !passes.empty(); }
+};
+
+// The seed is that of add_run_options, which has been called for the verb.
+void add_obfuscation_options(CLI::App& verb, ObfuscationOptions& options);
+
+// Writes the obfuscated model, encrypted for the keys if there are any, and prints what was done.
+void write_obfuscated(const ObfuscationOptions& options, const ModelOptions& model, const std::string& output,
+                      const ProtectOptions& protect, bool json);
+// --measure.
+void measure_degrees(const ObfuscationOptions& options, const ModelOptions& model, bool json);
+// --emit-library.
+void write_library_sources(const ObfuscationOptions& options, std::optional<std::uint64_t> seed);
+
+}  // namespace tessera::apps
