@@ -55,15 +55,19 @@ std::int64_t CudaEvent::time_ns() const {
   return std::llround(static_cast<double>(milliseconds) * 1e6);
 }
 
-CudaStream::CudaStream(CudaMachine& machine) : machine_(machine), number_(machine.next_stream()) {
+CudaStream::CudaStream(CudaMachine& machine)
+    : machine_(machine), number_(machine.next_stream()), index_fault_(machine.take_index_fault()) {
   const CurrentContext current(machine_);
   // Non-blocking: the default stream of another library in this process orders nothing of ours.
-  machine_.check(machine_.api().cuStreamCreate(&handle_, driver::kStreamNonBlocking), "cuStreamCreate");
+  const driver::Result created = machine_.api().cuStreamCreate(&handle_, driver::kStreamNonBlocking);
+  if (created != driver::kSuccess) machine_.give_back(index_fault_);
+  machine_.check(created, "cuStreamCreate");
 }
 
 CudaStream::~CudaStream() {
   machine_.api().cuStreamSynchronize(handle_);
   machine_.api().cuStreamDestroy(handle_);
+  machine_.give_back(index_fault_);
 }
 
 void CudaStream::copy_to_device(void* to, const void* from, std::int64_t bytes) {
@@ -113,6 +117,11 @@ void CudaStream::wait(const Event& event) {
 void CudaStream::synchronise() {
   const CurrentContext current(machine_);
   machine_.check(machine_.api().cuStreamSynchronize(handle_), "cuStreamSynchronize");
+  if (index_fault_->is_set == 0) return;
+  const tessera::cuda::IndexFault fault = *index_fault_;
+  *index_fault_ = {};
+  fail(ErrorKind::failed, "device '{}': index {} is outside [{}, {})", machine_.name(), fault.index, -fault.size,
+       fault.size);
 }
 
 void CudaStream::begin_capture() {

@@ -53,6 +53,8 @@ class CudaStream final : public Stream {
     launch(kernel, shape, arguments);
   }
 
+  // Where kernels of this stream report an index outside its axis; synchronise() throws Error(failed) for it.
+  tessera::cuda::IndexFault* index_fault() const { return index_fault_; }
   CudaMachine& machine() const { return machine_; }
   driver::StreamHandle handle() const { return handle_; }
   // Distinguishes the streams of a machine.
@@ -62,6 +64,7 @@ class CudaStream final : public Stream {
   CudaMachine& machine_;
   driver::StreamHandle handle_ = nullptr;
   const int number_;
+  tessera::cuda::IndexFault* const index_fault_;
 };
 
 class CudaRecording final : public Recording {

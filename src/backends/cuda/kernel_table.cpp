@@ -3,8 +3,13 @@
 #include <vector>
 
 #include "backends/cuda/element_wise/element_wise.h"
+#include "backends/cuda/element_wise/typed.h"
+#include "backends/cuda/movement/gather.h"
 #include "backends/cuda/movement/movement.h"
+#include "backends/cuda/movement/pad.h"
+#include "backends/cuda/movement/resize.h"
 #include "backends/cuda/products/product.h"
+#include "backends/cuda/reductions/reduction.h"
 #include "backends/cuda/rows/rows.h"
 #include "backends/cuda/windows/windows.h"
 
@@ -15,7 +20,8 @@ std::span<const KernelEntry> kernel_table() {
     std::vector<KernelEntry> entries;
     for (const std::span<const KernelEntry> family :
          {product_kernel_table(), windows_kernel_table(), rows_kernel_table(), movement_kernel_table(),
-          element_wise_kernel_table()})
+          element_wise_kernel_table(), typed_kernel_table(), gather_kernel_table(), pad_kernel_table(),
+          resize_kernel_table(), reduction_kernel_table()})
       entries.insert(entries.end(), family.begin(), family.end());
     return entries;
   }();

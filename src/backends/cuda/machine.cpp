@@ -51,6 +51,28 @@ CudaMachine::CudaMachine(const DriverApi& api, int ordinal) : api_(api), name_(f
   check(passed, "cuStreamSynchronize");
 }
 
+tessera::cuda::IndexFault* CudaMachine::take_index_fault() {
+  const std::lock_guard lock(mutex_);
+  if (index_faults_.empty()) {
+    constexpr std::size_t kCells = 128;
+    const CurrentContext current(*this);
+    void* block = nullptr;
+    check(api_.cuMemHostAlloc(&block, kCells * sizeof(tessera::cuda::IndexFault), driver::kPortableHostMemory),
+          "cuMemHostAlloc");
+    for (std::size_t i = 0; i < kCells; ++i)
+      index_faults_.push_back(static_cast<tessera::cuda::IndexFault*>(block) + i);
+  }
+  tessera::cuda::IndexFault* const fault = index_faults_.back();
+  index_faults_.pop_back();
+  *fault = {};
+  return fault;
+}
+
+void CudaMachine::give_back(tessera::cuda::IndexFault* fault) {
+  const std::lock_guard lock(mutex_);
+  index_faults_.push_back(fault);
+}
+
 void CudaMachine::check(driver::Result result, const char* call) const {
   if (result == driver::kSuccess) return;
   try {

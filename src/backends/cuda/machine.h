@@ -7,8 +7,10 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backends/cuda/driver/driver_api.h"
+#include "backends/cuda/kernels/index_fault.h"
 #include "backends/device_activity.h"
 #include "backends/device_properties.h"
 
@@ -47,6 +49,11 @@ class CudaMachine {
   // holds no device code of it for this device.
   driver::FunctionHandle function(std::string_view kernel, unsigned shared_bytes);
 
+  // A cleared cell in pinned memory in which the kernels of one stream report indices outside their axes, until it is
+  // given back. Cells are never freed: recordings may outlive the stream on which they were captured.
+  tessera::cuda::IndexFault* take_index_fault();
+  void give_back(tessera::cuda::IndexFault* fault);
+
   int next_stream() { return streams_.fetch_add(1); }
   void count_launch() { ++launches_; }
   void count_recording(bool is_update) { ++(is_update ? updates_ : instantiations_); }
@@ -72,6 +79,7 @@ class CudaMachine {
     unsigned shared_bytes = 0;  // that it was allowed so far
   };
   std::map<std::string, Function, std::less<>> functions_;  // by kernel
+  std::vector<tessera::cuda::IndexFault*> index_faults_;    // that no stream uses
   std::atomic<int> streams_{0};
   std::atomic<std::int64_t> launches_{0}, instantiations_{0}, updates_{0}, replays_{0}, copies_to_device_{0},
       copies_to_host_{0}, bytes_to_device_{0}, bytes_to_host_{0};

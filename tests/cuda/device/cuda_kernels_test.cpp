@@ -5,6 +5,7 @@
 
 #include "backends/backend_table.h"
 #include "support/device_call.h"
+#include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "support/tolerance.h"
 
@@ -133,6 +134,208 @@ TEST(CudaKernels, Movement) {
   expect_as_reference({"Reshape", {random_tensor(DType::f32, {3, 8}, 1), list({4, 6})}}, {false, true});
   const OpCall split{"Split", {random_tensor(DType::f32, {3, 6}, 1), list({2, 4})}, {{"axis", std::int64_t{1}}}, 2};
   expect_as_reference(split, {false, true});
+}
+
+Tensor integers(DType type, const Shape& shape, const std::vector<std::int64_t>& values) {
+  Tensor tensor(type, shape);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (type == DType::i64) tensor.mutable_data<std::int64_t>()[i] = values[i];
+    else tensor.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(values[i]);
+  }
+  return tensor;
+}
+
+TEST(CudaKernels, GathersAndScatters) {
+  for (const DType type : {DType::u8, DType::bf16, DType::f32, DType::i64}) {
+    for (const DType index : {DType::i32, DType::i64}) {
+      const Tensor x = random_tensor(type, {3, 5, 2, 7}, 1, 0, 100);
+      for (const std::int64_t axis : {0, 1, -1})
+        expect_as_reference({"Gather", {x, integers(index, {2, 2}, {0, -1, 1, 1})}, {{"axis", axis}}});
+    }
+    const Tensor x = random_tensor(type, {3, 5, 2, 7}, 1, 0, 100);
+    expect_as_reference({"Gather", {x, integers(DType::i64, {}, {2})}});
+    expect_as_reference({"GatherND", {x, integers(DType::i64, {2, 1, 2}, {2, -5, 0, 4})}});
+    expect_as_reference(
+        {"GatherND", {x, integers(DType::i64, {3, 2, 1}, {1, 0, 4, -1, 2, 2})}, {{"batch_dims", std::int64_t{1}}}});
+    const Tensor flat = random_tensor(type, {3, 4}, 1, 0, 100);
+    const Tensor places = integers(DType::i64, {2, 4}, {2, 0, -1, 1, 0, 1, 1, 2});
+    expect_as_reference({"GatherElements", {flat, places}, {{"axis", std::int64_t{0}}}});
+    expect_as_reference({"ScatterElements", {flat, places, random_tensor(type, {2, 4}, 2, 0, 100)}});
+    expect_as_reference(
+        {"ScatterND", {x, integers(DType::i64, {2, 2}, {2, -5, 0, 4}), random_tensor(type, {2, 2, 7}, 2, 0, 100)}});
+  }
+}
+
+// The run fails where it waits for the device, and the next one is right.
+TEST(CudaKernels, AnIndexOutsideItsAxisFails) {
+  const Tensor x = random_tensor(DType::f32, {3, 4}, 1);
+  for (const std::int64_t index : {3, -4}) {
+    expect_error_containing(ErrorKind::failed, "index " + std::to_string(index) + " is outside [-3, 3)",
+                            [&] { run_on_device(gpu(), {"Gather", {x, integers(DType::i64, {2}, {1, index})}}); });
+  }
+  expect_as_reference({"Gather", {x, integers(DType::i64, {2}, {1, 2})}});
+}
+
+TEST(CudaKernels, Reductions) {
+  for (const DType type : kTypes) {
+    const Tensor x = random_tensor(type, {3, 5, 2, 70}, 1, 0.5, 1.5);
+    for (const char* const op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2",
+                                 "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"}) {
+      for (const std::vector<std::int64_t>& axes : {std::vector<std::int64_t>{-1}, {0, 2}, {1}, {1, 3}, {0, 1, 2, 3}}) {
+        expect_as_reference({op,
+                             {x, integers(DType::i64, {static_cast<std::int64_t>(axes.size())}, axes)},
+                             {{"keepdims", static_cast<std::int64_t>(axes.size() % 2)}}},
+                            {false, true}, 64);
+      }
+    }
+    expect_as_reference({"ReduceProd", {random_tensor(type, {3, 7}, 1), integers(DType::i64, {1}, {1})}},
+                        {false, true});
+    expect_as_reference({"ReduceMean", {x}});
+  }
+  expect_as_reference({"ReduceMax", {Tensor::from<float>({3}, {1, NAN, 2})}});
+  expect_as_reference({"ReduceSum", {Tensor(DType::f32, {2, 0}), integers(DType::i64, {1}, {1})}}, {false, true});
+  expect_as_reference({"ReduceLogSumExp", {Tensor::from<float>({3}, {-INFINITY, -INFINITY, -INFINITY})}});
+}
+
+// Threads reduce a result each where there are many results and the innermost axis is kept.
+TEST(CudaKernels, ReductionsOfOuterAxes) {
+  expect_as_reference({"ReduceSum", {random_tensor(DType::f32, {70, 4100}, 1), integers(DType::i64, {1}, {0})}},
+                      {false, true}, 64);
+}
+
+TEST(CudaKernels, PositionsOfExtremes) {
+  for (const DType type : kTypes) {
+    // Few values, so that many are equal.
+    const Tensor x = run_op_tensor({"Round", {random_tensor(type, {3, 70, 2}, 1, -3, 3)}});
+    for (const char* const op : {"ArgMax", "ArgMin"}) {
+      for (const std::int64_t last : {0, 1}) {
+        for (const std::int64_t axis : {0, 1, -1})
+          expect_as_reference({op, {x}, {{"axis", axis}, {"select_last_index", last}, {"keepdims", last}}});
+      }
+    }
+  }
+  for (const std::int64_t last : {0, 1})
+    expect_as_reference({"ArgMin", {Tensor::from<float>({4}, {1, NAN, -1, NAN})}, {{"select_last_index", last}}});
+}
+
+TEST(CudaKernels, ComparisonsChoicesAndLogic) {
+  const auto bools = [](const Shape& shape, std::uint64_t seed) {
+    return run_op_tensor({"Greater", {random_tensor(DType::f32, shape, seed), Tensor::from<float>({}, {0})}});
+  };
+  for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::i32, DType::i64}) {
+    const Tensor a = random_tensor(type, {3, 1, 5}, 1, -2, 2), b = random_tensor(type, {4, 1}, 2, -2, 2);
+    for (const char* const op : {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"})
+      expect_as_reference({op, {a, b}});
+    expect_as_reference({"Where", {bools({4, 5}, 3), a, b}});
+  }
+  for (const char* const op : {"And", "Or", "Xor"}) expect_as_reference({op, {bools({3, 4}, 1), bools({4}, 2)}});
+  expect_as_reference({"Not", {bools({3, 4}, 1)}});
+  for (const DType type : {DType::i32, DType::i64}) {
+    for (const char* const op : {"Add", "Sub", "Mul", "Min", "Max"})
+      expect_as_reference({op, {random_tensor(type, {3, 1}, 1, -90, 90), random_tensor(type, {5}, 2, -90, 90)}});
+  }
+}
+
+TEST(CudaKernels, Conversions) {
+  const DType types[] = {DType::f32, DType::f16, DType::bf16, DType::i8,  DType::u8,
+                         DType::i32, DType::i64, DType::u32,  DType::i16, DType::boolean};
+  for (const DType from : types) {
+    const Tensor x = random_tensor(from, {3, 5}, 1, 0, from == DType::boolean ? 1 : 100);
+    for (const DType to : types) expect_as_reference({"Cast", {x}, {{"to", static_cast<std::int64_t>(to)}}});
+  }
+}
+
+TEST(CudaKernels, ActivationsWithParameters) {
+  for (const DType type : kTypes) {
+    const Tensor x = random_tensor(type, {3, 5}, 1, -4, 4);
+    const auto scalar = [&](float value) {
+      return run_op_tensor({"Cast", {Tensor::from<float>({}, {value})}, {{"to", static_cast<std::int64_t>(type)}}});
+    };
+    expect_as_reference({"Clip", {x, scalar(0), scalar(2.5)}}, {false, true, true});
+    expect_as_reference({"Clip", {x, Value(), scalar(1)}}, {false, true, true});
+    expect_as_reference({"Gelu", {x}});
+    expect_as_reference({"Gelu", {x}, {{"approximate", std::string("tanh")}}});
+  }
+}
+
+TEST(CudaKernels, ConvolutionsOfOneAndThreeAxes) {
+  const auto list = [](std::vector<std::int64_t> values) { return values; };
+  for (const DType type : kTypes) {
+    const Tensor line = random_tensor(type, {2, 4, 19}, 1), volume = random_tensor(type, {1, 2, 5, 6, 7}, 1);
+    expect_as_reference({"Conv",
+                         {line, random_tensor(type, {6, 2, 5}, 2), random_tensor(type, {6}, 3)},
+                         {{"group", std::int64_t{2}}, {"pads", list({1, 2})}, {"strides", list({3})}}},
+                        {false, true, true});
+    // Computed weights.
+    expect_as_reference(
+        {"Conv",
+         {volume, random_tensor(type, {3, 2, 2, 3, 2}, 2)},
+         {{"pads", list({1, 0, 2, 0, 1, 1})}, {"strides", list({2, 1, 3})}, {"dilations", list({1, 2, 1})}}});
+    expect_as_reference({"MaxPool", {volume}, {{"kernel_shape", list({2, 3, 2})}, {"strides", list({2, 1, 3})}}});
+    expect_as_reference({"AveragePool", {line}, {{"kernel_shape", list({4})}, {"pads", list({1, 2})}}});
+    expect_as_reference({"GlobalMaxPool", {line}});
+    expect_as_reference({"GlobalAveragePool", {volume}});
+  }
+}
+
+TEST(CudaKernels, TransposedConvolutions) {
+  const auto list = [](std::vector<std::int64_t> values) { return values; };
+  for (const DType type : kTypes) {
+    const Tensor x = random_tensor(type, {2, 4, 5, 6}, 1), bias = random_tensor(type, {6}, 3);
+    expect_as_reference({"ConvTranspose",
+                         {x, random_tensor(type, {4, 6, 3, 2}, 2), bias},
+                         {{"strides", list({2, 3})},
+                          {"pads", list({1, 0, 0, 1})},
+                          {"output_padding", list({1, 0})},
+                          {"dilations", list({2, 1})}}},
+                        {false, true, true});
+    expect_as_reference({"ConvTranspose",
+                         {x, random_tensor(type, {4, 3, 2, 2}, 2)},
+                         {{"group", std::int64_t{2}}, {"strides", list({2, 2})}}},
+                        {false, true});
+    expect_as_reference({"ConvTranspose",
+                         {random_tensor(type, {1, 2, 9}, 1), random_tensor(type, {2, 3, 4}, 2)},
+                         {{"output_shape", list({19})}, {"strides", list({2})}}},
+                        {false, true});
+  }
+}
+
+TEST(CudaKernels, Resizing) {
+  for (const DType type : kTypes) {
+    const Tensor x = random_tensor(type, {2, 3, 5, 4}, 1);
+    for (const char* const coordinates : {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"}) {
+      const ir::Attributes linear{{"mode", std::string("linear")},
+                                  {"coordinate_transformation_mode", std::string(coordinates)}};
+      expect_as_reference({"Resize", {x, Value(), Tensor::from<float>({4}, {1, 1, 2, 3})}, linear},
+                          {false, false, true});
+      expect_as_reference({"Resize", {x, Value(), Value(), integers(DType::i64, {4}, {2, 3, 7, 3})}, linear},
+                          {false, false, false, true});
+      for (const char* const rounding : {"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"}) {
+        const ir::Attributes nearest{{"nearest_mode", std::string(rounding)},
+                                     {"coordinate_transformation_mode", std::string(coordinates)}};
+        expect_as_reference({"Resize", {x, Value(), Tensor::from<float>({4}, {1, 1, 0.6f, 3})}, nearest},
+                            {false, false, true});
+      }
+    }
+    // An axis that is not the last.
+    expect_as_reference(
+        {"Resize", {x, Value(), Tensor::from<float>({4}, {1, 2, 1, 1})}, {{"mode", std::string("linear")}}},
+        {false, false, true});
+  }
+}
+
+TEST(CudaKernels, PaddingAndTiling) {
+  for (const DType type : {DType::u8, DType::f16, DType::f32, DType::i64}) {
+    const Tensor x = random_tensor(type, {3, 4, 5}, 1, 0, 100);
+    const Tensor pads = integers(DType::i64, {6}, {1, 0, 2, 0, -1, 3});
+    for (const char* const mode : {"constant", "reflect", "edge", "wrap"})
+      expect_as_reference({"Pad", {x, pads}, {{"mode", std::string(mode)}}}, {false, true});
+    expect_as_reference(
+        {"Pad",
+         {x, integers(DType::i64, {2}, {2, 1}), random_tensor(type, {}, 2, 3, 9), integers(DType::i64, {1}, {-1})}},
+        {false, true, false, true});
+    expect_as_reference({"Tile", {x, integers(DType::i64, {3}, {2, 1, 3})}}, {false, true});
+  }
 }
 
 TEST(CudaKernels, NotANumberStays) {

@@ -84,7 +84,8 @@ constexpr SimpleForm kSimple[] = {
     {"Log", Operation::logarithm},    {"Erf", Operation::error_function},
     {"Sigmoid", Operation::sigmoid},  {"Tanh", Operation::tanh},
     {"Relu", Operation::relu},        {"Floor", Operation::floor},
-    {"Round", Operation::round},
+    {"Round", Operation::round},      {"Ceil", Operation::ceil},
+    {"Sin", Operation::sine},         {"Cos", Operation::cosine},
 };
 
 // x Φ(x), by the error function.

@@ -41,6 +41,19 @@ std::vector<Part> parts_of_expand(const ops::NodeView& view) {
   return {part};
 }
 
+// Each axis of y is a repetition in front of the axis of x.
+std::vector<Part> parts_of_tile(const ops::NodeView& view) {
+  const Shape &x = view.input(0).shape, &y = view.output(0).shape;
+  const std::vector<std::int64_t> x_strides = dense_strides(x), y_strides = dense_strides(y);
+  Part part;
+  for (std::size_t axis = 0; axis < x.size(); ++axis) {
+    part.layout.shape.insert(part.layout.shape.end(), {x[axis] == 0 ? 0 : y[axis] / x[axis], x[axis]});
+    part.layout.x_strides.insert(part.layout.x_strides.end(), {0, x_strides[axis]});
+    part.layout.y_strides.insert(part.layout.y_strides.end(), {x[axis] * y_strides[axis], y_strides[axis]});
+  }
+  return {part};
+}
+
 // Empty where the bounds are not known.
 std::vector<Part> parts_of_slice(const ops::NodeView& view) {
   const auto list = [&](std::size_t i) {
@@ -110,6 +123,7 @@ std::vector<Part> parts_of(const ops::NodeView& view) {
   if (std::ranges::find(kViews, op) != std::end(kViews)) return parts_of_view(view);
   if (op == "Transpose") return parts_of_transpose(view);
   if (op == "Expand") return parts_of_expand(view);
+  if (op == "Tile") return parts_of_tile(view);
   if (op == "Slice") return parts_of_slice(view);
   return op == "Concat" ? parts_of_concat(view) : parts_of_split(view);
 }
@@ -154,8 +168,8 @@ constexpr KernelEntry entry(std::string_view op) {
 
 std::span<const KernelEntry> movement_kernel_table() {
   static const std::vector<KernelEntry> table = [] {
-    std::vector<KernelEntry> entries{entry("Transpose"), entry("Expand"), entry("Slice"), entry("Concat"),
-                                     entry("Split")};
+    std::vector<KernelEntry> entries{entry("Transpose"), entry("Expand"), entry("Tile"),
+                                     entry("Slice"),     entry("Concat"), entry("Split")};
     for (const std::string_view op : kViews) entries.push_back(entry(op));
     return entries;
   }();

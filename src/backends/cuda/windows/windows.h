@@ -1,4 +1,4 @@
-// Launches of convolutions and pooling over two axes.
+// Launches of convolutions and pooling over up to three axes.
 #pragma once
 
 #include <span>

@@ -4,8 +4,13 @@
 #include <string>
 
 #include "backends/cuda/kernels/element_wise/program.h"
+#include "backends/cuda/kernels/element_wise/typed.h"
+#include "backends/cuda/kernels/movement/gather.h"
+#include "backends/cuda/kernels/movement/pad.h"
+#include "backends/cuda/kernels/movement/resize.h"
 #include "backends/cuda/kernels/movement/strided_copy.h"
 #include "backends/cuda/kernels/products/product.h"
+#include "backends/cuda/kernels/reductions/reduction.h"
 #include "backends/cuda/kernels/rows/rows.h"
 #include "backends/cuda/kernels/windows/windows.h"
 
@@ -59,6 +64,51 @@ constexpr EmulatedKernel kKernels[] = {
     named<&pooling_f32>("pooling_f32"),
     named<&pooling_f16>("pooling_f16"),
     named<&pooling_bf16>("pooling_bf16"),
+    named<&pad_8>("pad_8"),
+    named<&pad_16>("pad_16"),
+    named<&pad_32>("pad_32"),
+    named<&pad_64>("pad_64"),
+    named<&resize_f32>("resize_f32"),
+    named<&resize_f16>("resize_f16"),
+    named<&resize_bf16>("resize_bf16"),
+    named<&conv_transpose_f32>("conv_transpose_f32"),
+    named<&conv_transpose_f16>("conv_transpose_f16"),
+    named<&conv_transpose_bf16>("conv_transpose_bf16"),
+    named<&gather_8>("gather_8"),
+    named<&gather_16>("gather_16"),
+    named<&gather_32>("gather_32"),
+    named<&gather_64>("gather_64"),
+    named<&scatter_8>("scatter_8"),
+    named<&scatter_16>("scatter_16"),
+    named<&scatter_32>("scatter_32"),
+    named<&scatter_64>("scatter_64"),
+    named<&gather_elements_8>("gather_elements_8"),
+    named<&gather_elements_16>("gather_elements_16"),
+    named<&gather_elements_32>("gather_elements_32"),
+    named<&gather_elements_64>("gather_elements_64"),
+    named<&scatter_elements_8>("scatter_elements_8"),
+    named<&scatter_elements_16>("scatter_elements_16"),
+    named<&scatter_elements_32>("scatter_elements_32"),
+    named<&scatter_elements_64>("scatter_elements_64"),
+    named<&reduce_f32>("reduce_f32"),
+    named<&reduce_f16>("reduce_f16"),
+    named<&reduce_bf16>("reduce_bf16"),
+    named<&arg_extreme_f32>("arg_extreme_f32"),
+    named<&arg_extreme_f16>("arg_extreme_f16"),
+    named<&arg_extreme_bf16>("arg_extreme_bf16"),
+    named<&convert_elements>("convert_elements"),
+    named<&compare_f32>("compare_f32"),
+    named<&compare_f16>("compare_f16"),
+    named<&compare_bf16>("compare_bf16"),
+    named<&compare_i32>("compare_i32"),
+    named<&compare_i64>("compare_i64"),
+    named<&logic_8>("logic_8"),
+    named<&integer_i32>("integer_i32"),
+    named<&integer_i64>("integer_i64"),
+    named<&choose_8>("choose_8"),
+    named<&choose_16>("choose_16"),
+    named<&choose_32>("choose_32"),
+    named<&choose_64>("choose_64"),
 };
 
 }  // namespace

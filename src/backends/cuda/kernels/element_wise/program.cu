@@ -64,6 +64,12 @@ __device__ __forceinline__ float combine(ElementOperation operation, float a, fl
       return floorf(a);
     case ElementOperation::round:
       return rintf(a);  // ties to even
+    case ElementOperation::ceil:
+      return ceilf(a);
+    case ElementOperation::sine:
+      return sinf(a);
+    case ElementOperation::cosine:
+      return cosf(a);
     case ElementOperation::load:
     case ElementOperation::constant:
       break;

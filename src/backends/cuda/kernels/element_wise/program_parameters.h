@@ -32,6 +32,9 @@ enum class ElementOperation : std::uint8_t {
   relu,
   floor,
   round,
+  ceil,
+  sine,
+  cosine,
 };
 
 struct ElementInstruction {

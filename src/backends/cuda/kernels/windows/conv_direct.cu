@@ -13,22 +13,26 @@ template <class T>
 __device__ __forceinline__ float window_sum(const ConvParameters& p, const WindowPlace& place) {
   const WindowGeometry& g = p.geometry;
   const int per_group = g.channels / p.groups, group = place.output / (g.outputs / p.groups);
-  const std::int64_t plane = static_cast<std::int64_t>(g.rows) * g.columns;
+  const std::int64_t plane = plane_elements(g);
   const T* x =
       static_cast<const T*>(p.x) +
       (static_cast<std::int64_t>(place.batch) * g.channels + static_cast<std::int64_t>(group) * per_group) * plane;
   const T* w = static_cast<const T*>(p.weights) +
-               static_cast<std::int64_t>(place.output) * per_group * g.kernel_rows * g.kernel_columns;
+               static_cast<std::int64_t>(place.output) * per_group * g.kernel[0] * g.kernel[1] * g.kernel[2];
   float sum = 0;
   for (int channel = 0; channel < per_group; ++channel, x += plane) {
 #pragma unroll 1
-    for (int i = 0; i < g.kernel_rows; ++i) {
-      const int row = place.row * g.stride_rows - g.pad_top + i * g.dilation_rows;
+    for (int a = 0; a < g.kernel[0]; ++a) {
+      const int i = tap_position(g, 0, place.at[0], a);
 #pragma unroll 1
-      for (int j = 0; j < g.kernel_columns; ++j, ++w) {
-        const int column = place.column * g.stride_columns - g.pad_left + j * g.dilation_columns;
-        if (row < 0 || row >= g.rows || column < 0 || column >= g.columns) continue;
-        sum += to_float(x[static_cast<std::int64_t>(row) * g.columns + column]) * to_float(*w);
+      for (int b = 0; b < g.kernel[1]; ++b) {
+        const int j = tap_position(g, 1, place.at[1], b);
+#pragma unroll 1
+        for (int c = 0; c < g.kernel[2]; ++c, ++w) {
+          const int k = tap_position(g, 2, place.at[2], c);
+          if (i < 0 || i >= g.x_size[0] || j < 0 || j >= g.x_size[1] || k < 0 || k >= g.x_size[2]) continue;
+          sum += to_float(x[plane_offset(g, i, j, k)]) * to_float(*w);
+        }
       }
     }
   }

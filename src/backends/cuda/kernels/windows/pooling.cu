@@ -11,26 +11,37 @@
 namespace tessera::cuda {
 namespace {
 
+// Whether the position lies inside x, or also (`pads`) in its padding.
+__device__ __forceinline__ bool lies_inside(const PoolingParameters& p, int i, int j, int k, bool pads) {
+  const int position[kWindowAxes] = {i, j, k};
+  bool inside = true;
+#pragma unroll
+  for (int axis = 0; axis < kWindowAxes; ++axis) {
+    const int begin = pads ? -p.geometry.pad_begin[axis] : 0;
+    const int end = p.geometry.x_size[axis] + (pads ? p.pad_end[axis] : 0);
+    inside = inside && position[axis] >= begin && position[axis] < end;
+  }
+  return inside;
+}
+
 template <class T>
 __device__ __forceinline__ float pool_window(const PoolingParameters& p, const WindowPlace& place) {
   const WindowGeometry& g = p.geometry;
   const T* x = static_cast<const T*>(p.x) +
-               (static_cast<std::int64_t>(place.batch) * g.channels + place.output) * g.rows * g.columns;
+               (static_cast<std::int64_t>(place.batch) * g.channels + place.output) * plane_elements(g);
   float most = -INFINITY, sum = 0;
   int count = 0;
-  for (int i = 0; i < g.kernel_rows; ++i) {
-    const int row = place.row * g.stride_rows - g.pad_top + i * g.dilation_rows;
-    for (int j = 0; j < g.kernel_columns; ++j) {
-      const int column = place.column * g.stride_columns - g.pad_left + j * g.dilation_columns;
-      const bool inside = row >= 0 && row < g.rows && column >= 0 && column < g.columns;
-      const bool counts = inside || (p.kind == PoolingKind::average_with_pads && row < g.rows + p.pad_bottom &&
-                                     column < g.columns + p.pad_right);
-      if (counts) ++count;
-      if (!inside) continue;
-      const float value = to_float(x[static_cast<std::int64_t>(row) * g.columns + column]);
-      most = value > most || value != value ? value : most;
-      sum += value;
-    }
+  const int taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
+  for (int tap = 0; tap < taps; ++tap) {
+    const int i = tap_position(g, 0, place.at[0], tap / (g.kernel[1] * g.kernel[2]));
+    const int j = tap_position(g, 1, place.at[1], tap / g.kernel[2] % g.kernel[1]);
+    const int k = tap_position(g, 2, place.at[2], tap % g.kernel[2]);
+    const bool inside = lies_inside(p, i, j, k, false);
+    if (inside || (p.kind == PoolingKind::average_with_pads && lies_inside(p, i, j, k, true))) ++count;
+    if (!inside) continue;
+    const float value = to_float(x[plane_offset(g, i, j, k)]);
+    most = value > most || value != value ? value : most;
+    sum += value;
   }
   return p.kind == PoolingKind::maximum ? most : sum / static_cast<float>(count);
 }

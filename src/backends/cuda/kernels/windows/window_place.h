@@ -7,22 +7,37 @@ namespace tessera::cuda {
 
 // An element of y by its number.
 struct WindowPlace {
-  int batch, output, row, column;
+  int batch, output, at[kWindowAxes];
 };
 
 __device__ __forceinline__ WindowPlace window_place(const WindowGeometry& g, std::int64_t element) {
   WindowPlace place;
-  place.column = static_cast<int>(element % g.y_columns);
-  element /= g.y_columns;
-  place.row = static_cast<int>(element % g.y_rows);
-  element /= g.y_rows;
+#pragma unroll
+  for (int axis = kWindowAxes - 1; axis >= 0; --axis) {
+    place.at[axis] = static_cast<int>(element % g.y_size[axis]);
+    element /= g.y_size[axis];
+  }
   place.output = static_cast<int>(element % g.outputs);
   place.batch = static_cast<int>(element / g.outputs);
   return place;
 }
 
 __device__ __forceinline__ std::int64_t window_elements(const WindowGeometry& g) {
-  return static_cast<std::int64_t>(g.batch) * g.outputs * g.y_rows * g.y_columns;
+  return static_cast<std::int64_t>(g.batch) * g.outputs * g.y_size[0] * g.y_size[1] * g.y_size[2];
+}
+
+// The position in x, along an axis, of a tap of the window at y's position `at`; may lie outside.
+__device__ __forceinline__ int tap_position(const WindowGeometry& g, int axis, int at, int tap) {
+  return at * g.stride[axis] - g.pad_begin[axis] + tap * g.dilation[axis];
+}
+
+__device__ __forceinline__ std::int64_t plane_elements(const WindowGeometry& g) {
+  return static_cast<std::int64_t>(g.x_size[0]) * g.x_size[1] * g.x_size[2];
+}
+
+// The element of a plane of x.
+__device__ __forceinline__ std::int64_t plane_offset(const WindowGeometry& g, int i, int j, int k) {
+  return (static_cast<std::int64_t>(i) * g.x_size[1] + j) * g.x_size[2] + k;
 }
 
 }  // namespace tessera::cuda

@@ -7,21 +7,21 @@ namespace tessera::cuda {
 
 inline constexpr int kWindowThreads = 256;
 
-// Windows over images of two axes, channels first: x is [batch, channels, rows, columns], y [batch, outputs, y_rows,
-// y_columns]. Places outside x count as zeros, or not at all for pooling.
+inline constexpr int kWindowAxes = 3;
+
+// Windows over images of up to three axes, channels first: x is [batch, channels, x_size...], y [batch, outputs,
+// y_size...]. The innermost axis is the last; unused axes stand in front and have sizes, strides and dilations of 1.
+// Places outside x count as zeros, or not at all for pooling.
 struct WindowGeometry {
-  int batch, channels, rows, columns;
-  int outputs, y_rows, y_columns;
-  int kernel_rows, kernel_columns;
-  int stride_rows, stride_columns;
-  int dilation_rows, dilation_columns;
-  int pad_top, pad_left;
+  int batch, channels, outputs;
+  int x_size[kWindowAxes], y_size[kWindowAxes], kernel[kWindowAxes];
+  int stride[kWindowAxes], dilation[kWindowAxes], pad_begin[kWindowAxes];
 };
 
 // y = activation(sum over window and channels of the group + bias).
 struct ConvParameters {
   const void* x;
-  const void* weights;  // [outputs, channels / groups, kernel_rows, kernel_columns]
+  const void* weights;  // [outputs, channels / groups, kernel...]; transposed: [channels, outputs / groups, kernel...]
   const float* bias;    // one per output, or null
   void* y;
   WindowGeometry geometry;
@@ -40,7 +40,7 @@ struct PoolingParameters {
   void* y;
   WindowGeometry geometry;  // outputs = channels
   PoolingKind kind;
-  int pad_bottom, pad_right;  // as far as places count for average_with_pads
+  int pad_end[kWindowAxes];  // as far as places count for average_with_pads
 };
 
 }  // namespace tessera::cuda
