@@ -18,14 +18,43 @@ constexpr std::size_t kLongestAffix = 256;
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 struct Merge {
-  std::int64_t rank, id;
+  std::int32_t left, right, id;
+  std::int32_t rank;
 };
 
-struct PairHash {
-  std::size_t operator()(const std::pair<std::int64_t, std::int64_t>& pair) const {
-    return std::hash<std::uint64_t>()((static_cast<std::uint64_t>(pair.first) << 32) ^
-                                      static_cast<std::uint64_t>(pair.second));
+// The merges of a vocabulary by the pair that they join.
+class Merges {
+  // Said here, since its type must be known before it is used.
+  auto is_pair(std::int64_t left, std::int64_t right) const {
+    return
+        [this, left, right](std::uint32_t each) { return merges_[each].left == left && merges_[each].right == right; };
   }
+
+ public:
+  void reserve(std::size_t count) { merges_.reserve(count); }
+  std::size_t size() const { return merges_.size(); }
+  void add(std::int64_t left, std::int64_t right, std::int64_t id) {
+    const std::size_t rank = merges_.size();
+    require(rank < std::numeric_limits<std::int32_t>::max(), ErrorKind::unsupported,
+            "the tokenizer has more than {} merges", rank);
+    merges_.push_back({static_cast<std::int32_t>(left), static_cast<std::int32_t>(right), static_cast<std::int32_t>(id),
+                       static_cast<std::int32_t>(rank)});
+    by_pair_.put(hash_of(left, right), static_cast<std::uint32_t>(rank), is_pair(left, right),
+                 [&](std::uint32_t each) { return hash_of(merges_[each].left, merges_[each].right); });
+  }
+  // Null: the pair is not joined.
+  const Merge* find(std::int64_t left, std::int64_t right) const {
+    const std::uint32_t found = by_pair_.find(hash_of(left, right), is_pair(left, right));
+    return found == SlotTable::kNone ? nullptr : &merges_[found];
+  }
+
+ private:
+  static std::size_t hash_of(std::int64_t left, std::int64_t right) {
+    return static_cast<std::size_t>((static_cast<std::uint64_t>(left) << 32) ^ static_cast<std::uint64_t>(right));
+  }
+
+  std::vector<Merge> merges_;
+  SlotTable by_pair_;
 };
 
 // A symbol of a word, in a list that merges shorten.
@@ -121,7 +150,7 @@ class BytePairs : public TokenModel {
     const std::int64_t both = vocabulary_.id_of(std::string(left).append(tail));
     require(a >= 0 && b >= 0 && both >= 0, kind,
             "the tokenizer merges '{}' and '{}', which are not all in its vocabulary", left, right);
-    merges_[{a, b}] = {rank_++, both};
+    merges_.add(a, b, both);
   }
 
   // The token with this text, unless it is a control token, which no text becomes.
@@ -175,9 +204,9 @@ class BytePairs : public TokenModel {
   std::optional<Candidate> candidate(const std::vector<Symbol>& symbols, std::size_t at) const {
     if (at == kNone || symbols[at].after == kNone) return std::nullopt;
     const std::int64_t left = symbols[at].id, right = symbols[symbols[at].after].id;
-    const auto found = merges_.find({left, right});
-    if (found == merges_.end()) return std::nullopt;
-    return Candidate{found->second.rank, at, left, right, found->second.id};
+    const Merge* const found = merges_.find(left, right);
+    if (found == nullptr) return std::nullopt;
+    return Candidate{found->rank, at, left, right, found->id};
   }
 
   void merge(std::vector<Symbol>& symbols) const {
@@ -203,11 +232,11 @@ class BytePairs : public TokenModel {
 
   std::string prefix_, suffix_;
   bool ignores_merges_, joins_unknown_;
-  std::int64_t unknown_ = -1, rank_ = 0;
+  std::int64_t unknown_ = -1;
   std::vector<bool> is_control_;           // by token; empty: none is
   std::array<std::int64_t, 128> ascii_{};  // the tokens of single characters
   std::vector<std::int64_t> bytes_;        // of the fallback to bytes; empty: there is none
-  std::unordered_map<std::pair<std::int64_t, std::int64_t>, Merge, PairHash> merges_;
+  Merges merges_;
 };
 
 }  // namespace
