@@ -174,15 +174,17 @@ class StepBuilder {
       cache.scales = graph_.add_variable(cache.scales_name, zeros(DType::f32, {shape[0], shape[1], shape[2]}));
     return cache;
   }
-  // Memory of zeros that takes none until it is read.
-  static Tensor zeros(DType type, const Shape& shape) {
+  // Zeros that take no memory until they are read. Equal caches begin with the same ones.
+  Tensor zeros(DType type, const Shape& shape) {
+    for (const Tensor& made : zeros_)
+      if (made.dtype() == type && made.shape() == shape) return made;
     const std::int64_t bytes = byte_count(type, shape);
     const std::shared_ptr<void> memory(std::calloc(static_cast<std::size_t>(bytes) + 64, 1), std::free);
     require(memory != nullptr, ErrorKind::over_budget, "a cache of {} bytes cannot be had", bytes);
     void* at = memory.get();
     std::size_t room = static_cast<std::size_t>(bytes) + 64;
     std::align(64, static_cast<std::size_t>(bytes), at, room);
-    return Tensor(type, shape, at, memory);
+    return zeros_.emplace_back(type, shape, at, memory);
   }
   void append(const Cache& cache, ValueId rows) {
     std::vector<ValueId> operands{cache.value, rows, pages_, positions_, sequence_};
@@ -250,6 +252,7 @@ class StepBuilder {
   ir::Graph graph_;
   ops::GraphBuilder ops_;
   ValueId positions_, sequence_, pages_;
+  std::vector<Tensor> zeros_;
   std::vector<std::pair<ValueId, ValueId>> rotary_;  // cosines and sines of the rows
 };
 

@@ -6,6 +6,8 @@ namespace tessera::backends::cpu {
 
 std::span<const KernelEntry> movement_kernels() {
   static const KernelEntry table[] = {
+      // block_gather
+      {.op = "tessera::BlockGather", .name = "cpu_block_gather", .function = block_gather},
       // concat
       {.op = "Concat", .name = "cpu_concat", .reject = reject_unless_bytes, .function = concat},
       {.op = "Split", .name = "cpu_split", .reject = reject_unless_bytes, .function = split},

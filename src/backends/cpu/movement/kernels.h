@@ -9,6 +9,9 @@
 
 namespace tessera::backends::cpu {
 
+// block_gather
+void block_gather(KernelContext& context);
+
 // concat
 void concat(KernelContext& context);
 void split(KernelContext& context);
