@@ -32,8 +32,8 @@ bool recognises_everything(std::span<const std::byte>) {
 
 ReadFile refuse_language_model(const FileToRead&) {
   fail(ErrorKind::invalid_argument,
-       "this is a language model, which 'tessera generate', 'chat', 'bench', 'info', 'explain' and 'optimize' read, and "
-       "this command does not; of its packages (.tsr) 'check' and 'protect' take any");
+       "this is a language model, which 'tessera generate', 'chat', 'bench', 'info', 'explain' and 'optimize' read, "
+       "and this command does not ('check' and 'protect' take its .tsr packages)");
 }
 
 constexpr ModelFormat kFormats[] = {

@@ -94,7 +94,14 @@ bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir
   const bool known = std::any_of(entries.begin(), entries.end(), [&](const backends::KernelEntry* entry) {
     return !entry->is_stand_in && entry->op == op;
   });
-  return known && with_view(graph, node, true, [&](const ops::NodeView& view) { return accepts(device, view); });
+  if (!known) return false;
+  // A kernel is chosen by the sizes of the operands, also where those of results depend on data.
+  ops::NodeOperands operands(graph, node);
+  if (operands.outputs.empty()) operands.outputs.emplace_back();
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i].valid() && operands.inputs[i].dtype == DType::undefined) return true;
+  }
+  return accepts(device, operands.view(node));
 }
 
 std::string reason_against_device(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {

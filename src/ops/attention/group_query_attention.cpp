@@ -19,25 +19,6 @@ using ir::Dim;
 using ir::Dims;
 using ir::ValueId;
 
-enum Input : std::size_t {
-  kQuery,
-  kKey,
-  kValue,
-  kPastKey,
-  kPastValue,
-  kLengths,
-  kTotal,
-  kCosines,
-  kSines,
-  kPositionIds,
-  kAttentionBias,
-  kHeadSink,
-  kKeyScale,
-  kValueScale,
-  kQueryNorm,
-  kKeyNorm,
-};
-
 void check_group_query_attention_attributes(const InferContext& context) {
   const std::int64_t heads = head_count(context, "num_heads"), kv_heads = head_count(context, "kv_num_heads");
   context.check(heads % kv_heads == 0, "{} query heads are not a multiple of {} key heads", heads, kv_heads);
@@ -47,7 +28,7 @@ void check_group_query_attention_attributes(const InferContext& context) {
   context.check((shown != 0) == context.wants_output(3),
                 "qk_output is {}, which does not agree with the outputs that are asked for", shown);
   const bool slides = context.integer("sliding_window_cache") != 0;
-  context.check(!slides || (window > 0 && context.has_input(kPastKey)),
+  context.check(!slides || (window > 0 && context.has_input(kGroupPastKey)),
                 "sliding_window_cache needs local_window_size and 'past_key'");
   require(!slides || shown == 0, ErrorKind::unsupported, "qk_output with sliding_window_cache");
 }
@@ -62,10 +43,10 @@ DType cache_type(const InferContext& context) {
                 "k_quant_type is '{}', expected NONE, PER_TENSOR or PER_CHANNEL", coding);
   context.check(coding == "NONE" ? bits == 0 : bits == 4 || bits == 8, "kv_cache_bit_width is {} with k_quant_type {}",
                 bits, coding);
-  context.check(bits == 0 || (context.has_input(kKeyScale) && context.has_input(kValueScale)),
+  context.check(bits == 0 || (context.has_input(kGroupKeyScale) && context.has_input(kGroupValueScale)),
                 "a quantised cache needs 'k_scale' and 'v_scale'");
-  const DType type = bits == 0 ? context.dtype(kQuery) : bits == 8 ? DType::i8 : DType::u8;
-  for (const std::size_t i : {kPastKey, kPastValue}) {
+  const DType type = bits == 0 ? context.dtype(kGroupQuery) : bits == 8 ? DType::i8 : DType::u8;
+  for (const std::size_t i : {kGroupPastKey, kGroupPastValue}) {
     if (!context.has_input(i)) continue;
     context.check(context.dtype(i) == type, "'{}' is {}, expected {}", context.op().inputs[i].name,
                   name_of(context.dtype(i)), name_of(type));
@@ -76,7 +57,7 @@ DType cache_type(const InferContext& context) {
 // Checks that key and value scales have one element, or one per channel.
 void check_group_query_attention_scales(const InferContext& context, std::int64_t kv_heads, const Dim& size) {
   const Dim wanted = context.text("k_quant_type") == "PER_CHANNEL" ? Dim(kv_heads) * size : Dim(1);
-  for (const std::size_t i : {kKeyScale, kValueScale}) {
+  for (const std::size_t i : {kGroupKeyScale, kGroupValueScale}) {
     if (!context.has_input(i) || context.dims(i) == nullptr || context.integer("kv_cache_bit_width") == 0) continue;
     context.check(ir::product(*context.dims(i)).may_equal(wanted), "'{}' has shape {}, expected {} elements",
                   context.op().inputs[i].name, to_string(*context.dims(i)), to_string(wanted));
@@ -88,11 +69,11 @@ void check_pairs(const InferContext& context) {
     context.check(context.has_input(a) == context.has_input(b), "'{}' and '{}' must be given together",
                   context.op().inputs[a].name, context.op().inputs[b].name);
   };
-  together(kKey, kValue);
-  together(kPastKey, kPastValue);
-  together(kCosines, kSines);
-  together(kQueryNorm, kKeyNorm);
-  context.check(context.integer("do_rotary") == 0 || context.has_input(kCosines),
+  together(kGroupKey, kGroupValue);
+  together(kGroupPastKey, kGroupPastValue);
+  together(kGroupCosines, kGroupSines);
+  together(kGroupQueryNorm, kGroupKeyNorm);
+  context.check(context.integer("do_rotary") == 0 || context.has_input(kGroupCosines),
                 "do_rotary needs 'cos_cache' and 'sin_cache'");
 }
 
@@ -100,7 +81,7 @@ void check_pairs(const InferContext& context) {
 Dim present_length(const InferContext& context, const Dim& past, const Dim& fresh) {
   if (context.integer("sliding_window_cache") != 0) return past;
   if (past.is_known() && past.value() == 0) return fresh;
-  const auto total = context.constant_integers(kTotal);
+  const auto total = context.constant_integers(kGroupTotal);
   if (!total || total->size() != 1 || !past.is_known()) return {};
   return std::max(past.value(), (*total)[0]);
 }
@@ -109,16 +90,16 @@ void infer_group_query_attention(InferContext& context) {
   check_group_query_attention_attributes(context);
   check_pairs(context);
   const std::int64_t heads = context.integer("num_heads"), kv_heads = context.integer("kv_num_heads");
-  const bool packed = !context.has_input(kKey);
-  const Dims query = dims_of_rank(context, kQuery, 3);
+  const bool packed = !context.has_input(kGroupKey);
+  const Dims query = dims_of_rank(context, kGroupQuery, 3);
   const Dim size = head_size_of(context, query[2], packed ? heads + 2 * kv_heads : heads, "query");
-  const Dim fresh = packed ? query[1] : dims_of_rank(context, kKey, 3)[1];
-  check_operand(context, kKey, {query[0], fresh, Dim(kv_heads) * size});
-  check_operand(context, kValue, {query[0], fresh, Dim(kv_heads) * size});
+  const Dim fresh = packed ? query[1] : dims_of_rank(context, kGroupKey, 3)[1];
+  check_operand(context, kGroupKey, {query[0], fresh, Dim(kv_heads) * size});
+  check_operand(context, kGroupValue, {query[0], fresh, Dim(kv_heads) * size});
   const bool new_length_fits = fresh.may_equal(query[1]) || fresh.may_equal(0);
   context.check(new_length_fits, "there are {} new keys for {} queries, expected as many or none", to_string(fresh),
                 to_string(query[1]));
-  const Dim past = context.has_input(kPastKey) ? dims_of_rank(context, kPastKey, 4)[2] : Dim(0);
+  const Dim past = context.has_input(kGroupPastKey) ? dims_of_rank(context, kGroupPastKey, 4)[2] : Dim(0);
   const DType stored = cache_type(context);
   check_group_query_attention_scales(context, kv_heads, size);
   Dim stored_size = size;
@@ -127,35 +108,35 @@ void infer_group_query_attention(InferContext& context) {
                   size.value());
     stored_size = size.value() / 2;
   }
-  check_operand(context, kPastKey, {query[0], kv_heads, past, stored_size});
-  check_operand(context, kPastValue, {query[0], kv_heads, past, stored_size});
+  check_operand(context, kGroupPastKey, {query[0], kv_heads, past, stored_size});
+  check_operand(context, kGroupPastValue, {query[0], kv_heads, past, stored_size});
   if (context.integer("sliding_window_cache") != 0 && past.is_known()) {
     context.check(past.value() >= context.integer("local_window_size"),
                   "a cache of {} is shorter than local_window_size {}", past.value(),
                   context.integer("local_window_size"));
   }
-  check_operand(context, kLengths, {query[0]});
-  const Dims* total = context.dims(kTotal);
+  check_operand(context, kGroupLengths, {query[0]});
+  const Dims* total = context.dims(kGroupTotal);
   context.check(total == nullptr || ir::product(*total).may_equal(1),
                 "'total_sequence_length' has shape {}, expected one number", total != nullptr ? to_string(*total) : "");
-  if (context.has_input(kCosines)) check_operand(context, kSines, dims_of_rank(context, kCosines, 2));
-  check_operand(context, kPositionIds, {query[0], query[1]});
-  if (context.has_input(kAttentionBias)) {
-    const Dims bias = dims_of_rank(context, kAttentionBias, 4);
+  if (context.has_input(kGroupCosines)) check_operand(context, kGroupSines, dims_of_rank(context, kGroupCosines, 2));
+  check_operand(context, kGroupPositionIds, {query[0], query[1]});
+  if (context.has_input(kGroupAttentionBias)) {
+    const Dims bias = dims_of_rank(context, kGroupAttentionBias, 4);
     const bool fits = (bias[0].may_equal(1) || bias[0].may_equal(query[0])) &&
                       (bias[1].may_equal(1) || bias[1].may_equal(heads)) && bias[2].may_equal(query[1]);
     context.check(fits, "'attention_bias' has shape {}, expected [{} or 1, {} or 1, {}, ...]", to_string(bias),
                   to_string(query[0]), heads, to_string(query[1]));
   }
-  check_operand(context, kHeadSink, {heads});
-  check_operand(context, kQueryNorm, {size});
-  check_operand(context, kKeyNorm, {size});
-  const DType type = context.dtype(kQuery);
+  check_operand(context, kGroupHeadSink, {heads});
+  check_operand(context, kGroupQueryNorm, {size});
+  check_operand(context, kGroupKeyNorm, {size});
+  const DType type = context.dtype(kGroupQuery);
   const Dims present{query[0], kv_heads, present_length(context, past, fresh), stored_size};
   context.set_output(0, type, {query[0], query[1], Dim(heads) * size});
   context.set_output(1, stored, present);
   context.set_output(2, stored, present);
-  const auto total_value = context.constant_integers(kTotal);
+  const auto total_value = context.constant_integers(kGroupTotal);
   context.set_output(
       3, type, {query[0], heads, query[1], total_value && total_value->size() == 1 ? Dim((*total_value)[0]) : Dim()});
 }
@@ -170,26 +151,26 @@ class GroupQueryAttentionDecomposition {
         inputs_(inputs),
         shapes_(shapes),
         sizes_(sizes_of(reader, inputs, shapes)),
-        cache_(builder, sizes_, inputs[kLengths], inputs[kTotal]),
+        cache_(builder, sizes_, inputs[kGroupLengths], inputs[kGroupTotal]),
         heads_(reader.integer("num_heads")),
-        type_(builder.dtype(inputs[kQuery])) {}
+        type_(builder.dtype(inputs[kGroupQuery])) {}
 
   std::vector<ValueId> run() {
-    ValueId query = inputs_[kQuery], key = input(kKey), value = input(kValue);
+    ValueId query = inputs_[kGroupQuery], key = input(kGroupKey), value = input(kGroupValue);
     const std::int64_t kv_hidden = sizes_.kv_heads * sizes_.head_size;
     if (!key.valid()) {
       const std::vector<ValueId> parts = split(builder_, query, 2, {heads_ * sizes_.head_size, kv_hidden, kv_hidden});
       query = parts[0], key = parts[1], value = parts[2];
     }
-    query = normalised(query, heads_, input(kQueryNorm));
-    key = normalised(key, sizes_.kv_heads, input(kKeyNorm));
+    query = normalised(query, heads_, input(kGroupQueryNorm));
+    key = normalised(key, sizes_.kv_heads, input(kGroupKeyNorm));
     if (reader_.integer("do_rotary") != 0) {
       const ValueId ids = position_ids();
       query = rotated(query, heads_, ids);
       if (sizes_.fresh > 0) key = rotated(key, sizes_.kv_heads, ids);
     }
-    const Cached keys = cached(input(kPastKey), key, input(kKeyScale)),
-                 values = cached(input(kPastValue), value, input(kValueScale));
+    const Cached keys = cached(input(kGroupPastKey), key, input(kGroupKeyScale)),
+                 values = cached(input(kGroupPastValue), value, input(kGroupValueScale));
     const AttentionResult result = attend(heads_first(builder_, query, heads_), keys.values, values.values);
     return {heads_last(builder_, result.output), keys.present, values.present,
             result.scores.valid() ? shown(result.scores) : ValueId{}};
@@ -205,12 +186,12 @@ class GroupQueryAttentionDecomposition {
     const auto given = [&](std::size_t i) { return i < inputs.size() && inputs[i].valid(); };
     const std::int64_t heads = reader.integer("num_heads");
     GroupedCacheSizes sizes;
-    sizes.batch = shapes[kQuery][0];
+    sizes.batch = shapes[kGroupQuery][0];
     sizes.kv_heads = reader.integer("kv_num_heads");
-    sizes.queries = shapes[kQuery][1];
-    sizes.head_size = shapes[kQuery][2] / (given(kKey) ? heads : heads + 2 * sizes.kv_heads);
-    sizes.fresh = given(kKey) ? shapes[kKey][1] : sizes.queries;
-    sizes.past = given(kPastKey) ? shapes[kPastKey][2] : 0;
+    sizes.queries = shapes[kGroupQuery][1];
+    sizes.head_size = shapes[kGroupQuery][2] / (given(kGroupKey) ? heads : heads + 2 * sizes.kv_heads);
+    sizes.fresh = given(kGroupKey) ? shapes[kGroupKey][1] : sizes.queries;
+    sizes.past = given(kGroupPastKey) ? shapes[kGroupPastKey][2] : 0;
     sizes.window = reader.integer("local_window_size");
     sizes.causal = reader.integer("causal") != 0;
     sizes.slides = reader.integer("sliding_window_cache") != 0;
@@ -230,17 +211,17 @@ class GroupQueryAttentionDecomposition {
   // [batch, queries]. For a prompt only the first given position counts; the others follow it.
   ValueId position_ids() {
     const std::int64_t count = base::checked_multiply(sizes_.batch, sizes_.queries);
-    if (!input(kPositionIds).valid() || count == 0) return cache_.query_positions();
-    const ValueId first = sliced(builder_, reshaped(builder_, inputs_[kPositionIds], {count}), 0, 0, 1);
+    if (!input(kGroupPositionIds).valid() || count == 0) return cache_.query_positions();
+    const ValueId first = sliced(builder_, reshaped(builder_, inputs_[kGroupPositionIds], {count}), 0, 0, 1);
     const ValueId following = builder_.add("Add", {first, positions(builder_, sizes_.queries)});
-    return builder_.add("Where", {cache_.is_prompt(), following, inputs_[kPositionIds]});
+    return builder_.add("Where", {cache_.is_prompt(), following, inputs_[kGroupPositionIds]});
   }
 
   ValueId rotated(ValueId packed, std::int64_t heads, ValueId ids) {
-    return builder_.add("RotaryEmbedding", {packed, inputs_[kCosines], inputs_[kSines], ids},
+    return builder_.add("RotaryEmbedding", {packed, inputs_[kGroupCosines], inputs_[kGroupSines], ids},
                         {{"interleaved", reader_.integer("rotary_interleaved")},
                          {"num_heads", heads},
-                         {"rotary_embedding_dim", base::checked_multiply(2, shapes_[kCosines][1])}});
+                         {"rotary_embedding_dim", base::checked_multiply(2, shapes_[kGroupCosines][1])}});
   }
 
   Cached cached(ValueId past, ValueId fresh, ValueId scale) {
@@ -266,8 +247,8 @@ class GroupQueryAttentionDecomposition {
     call.wants_scores = reader_.integer("qk_output") != 0;
     call.scores_mode = reader_.integer("qk_output") == 1 ? 2 : 3;
     call.mask = visible_ = cache_.visible();
-    const ValueId bias = input(kAttentionBias);
-    const bool has_sink = input(kHeadSink).valid() || reader_.integer("smooth_softmax") == 1;
+    const ValueId bias = input(kGroupAttentionBias);
+    const bool has_sink = input(kGroupHeadSink).valid() || reader_.integer("smooth_softmax") == 1;
     if (bias.valid() || has_sink) {
       const ValueId scores = bias.valid() ? cache_.bias(bias) : builder_.scalar(0, type_);
       const ValueId never = builder_.scalar(-std::numeric_limits<double>::infinity(), type_);
@@ -289,7 +270,7 @@ class GroupQueryAttentionDecomposition {
     };
     call.key = with_position(call.key);
     call.value = with_position(call.value);
-    const ValueId given = input(kHeadSink);
+    const ValueId given = input(kGroupHeadSink);
     const ValueId sink = given.valid() ? reshaped(builder_, given, {1, heads_, 1, 1}) : zero;
     const ValueId scores = expanded(call.mask, {sizes_.batch, heads_, sizes_.queries, cache_.length()});
     const ValueId last = expanded(sink, {sizes_.batch, heads_, sizes_.queries, 1});

@@ -8,4 +8,23 @@ namespace tessera::ops {
 
 extern const OpDef group_query_attention;
 
+enum GroupQueryInput : std::size_t {
+  kGroupQuery,
+  kGroupKey,
+  kGroupValue,
+  kGroupPastKey,
+  kGroupPastValue,
+  kGroupLengths,
+  kGroupTotal,
+  kGroupCosines,
+  kGroupSines,
+  kGroupPositionIds,
+  kGroupAttentionBias,
+  kGroupHeadSink,
+  kGroupKeyScale,
+  kGroupValueScale,
+  kGroupQueryNorm,
+  kGroupKeyNorm,
+};
+
 }  // namespace tessera::ops

@@ -178,8 +178,8 @@ void check_block_size(std::int64_t block_size) {
 
 // Y = A · W' + bias with W[n, k] = scales[n, b] · (B[n, k] − zero_points[n, b]), b = k / block_size or g_idx[k].
 // B is u8[N, blocks, block_size · bits / 8]. Zero points are numbers packed like those of B in u8[N, blocks · bits / 8
-// rounded up], or real ones in [N, blocks]; without them 2^(bits − 1). accuracy_level allows less exact sums; it is not
-// used.
+// rounded up], or real ones in [N, blocks]; without them 2^(bits − 1). With accuracy_level 4, and only then, a kernel
+// may round A to 8 bits in blocks of at most block_size elements.
 const OpDef matmul_n_bits{
     .name = "com.microsoft::MatMulNBits",
     .since = 1,

@@ -30,6 +30,11 @@ std::span<const KernelEntry> attention_kernels() {
        .in_place_pair = ops::appends_in_place},
       // paged_cache
       {.op = "tessera::CacheAttention", .name = "cpu_cache_attention", .create = make_cache_attention},
+      // group_query_attention
+      {.op = "com.microsoft::GroupQueryAttention",
+       .name = "cpu_group_query_attention",
+       .reject = reject_group_query_attention,
+       .create = make_group_query_attention},
       // rotary_embedding
       {.op = "RotaryEmbedding",
        .name = "cpu_rotary_embedding_f32",

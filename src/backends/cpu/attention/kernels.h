@@ -22,6 +22,10 @@ KernelPointer make_attention_gradient(const ops::NodeView& view, WeightStore& we
 // paged_cache
 KernelPointer make_cache_attention(const ops::NodeView& view, WeightStore& weights);
 
+// group_query_attention
+std::string reject_group_query_attention(const ops::NodeView& view);
+KernelPointer make_group_query_attention(const ops::NodeView& view, WeightStore& weights);
+
 // append_rows
 void append_rows(KernelContext& context);
 

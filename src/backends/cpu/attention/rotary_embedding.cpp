@@ -4,25 +4,13 @@
 #include <algorithm>
 
 #include "backends/cpu/attention/kernels.h"
+#include "backends/cpu/attention/rotary_functions.h"
 #include "base/error.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/attention/rotary_embedding.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
-
-#ifndef TESSERA_BACKENDS_CPU_ROTARY_EMBEDDING
-#define TESSERA_BACKENDS_CPU_ROTARY_EMBEDDING
-namespace tessera::backends::cpu {
-
-// Turns `pairs` pairs of a head: element i with i + pairs, or neighbours.
-struct RotaryFunctions {
-  void (*halves)(const float* x, const float* cosines, const float* sines, std::int64_t pairs, float* y);
-  void (*neighbours)(const float* x, const float* cosines, const float* sines, std::int64_t pairs, float* y);
-};
-
-}  // namespace tessera::backends::cpu
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
@@ -90,13 +78,17 @@ namespace tessera::backends::cpu {
 
 HWY_EXPORT(rotary_functions);
 
+const RotaryFunctions& active_rotary_functions() {
+  return *HWY_DYNAMIC_DISPATCH(rotary_functions)();
+}
+
 std::string reject_rotary_embedding_f32(const ops::NodeView& view) {
   return view.input(0).dtype == DType::f32 ? "" : "the input is not float32";
 }
 
 void rotary_embedding_f32(KernelContext& context) {
   const ops::RotarySizes sizes = ops::rotary_sizes(context, context.input(0).shape());
-  const RotaryFunctions& functions = *HWY_DYNAMIC_DISPATCH(rotary_functions)();
+  const RotaryFunctions& functions = active_rotary_functions();
   const auto turn = context.integer("interleaved") != 0 ? functions.neighbours : functions.halves;
   const std::int64_t pairs = sizes.rotated / 2, table_rows = context.input(1).shape()[0];
   const std::int64_t* const positions = context.has_input(3) ? context.input(3).data<std::int64_t>() : nullptr;

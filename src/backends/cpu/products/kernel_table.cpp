@@ -75,6 +75,11 @@ std::span<const KernelEntry> product_kernels() {
        .name = "cpu_packed_block_linear",
        .reject = reject_packed_block_linear,
        .create = make_packed_block_linear},
+      // packed_matmul_n_bits
+      {.op = "com.microsoft::MatMulNBits",
+       .name = "cpu_packed_matmul_n_bits",
+       .reject = reject_packed_matmul_n_bits,
+       .create = make_packed_matmul_n_bits},
       // matmul_s8
       {.op = "MatMulInteger", .name = "cpu_matmul_integer", .reject = reject_matmul_s8, .create = make_matmul_s8},
       {.op = "QLinearMatMul",

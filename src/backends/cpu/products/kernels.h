@@ -57,6 +57,9 @@ KernelPointer make_matmul_s8(const ops::NodeView& view, WeightStore& weights);
 // block_linear
 KernelPointer make_block_linear(const ops::NodeView& view, WeightStore& weights);
 
+// packed_matmul_n_bits
+std::string reject_packed_matmul_n_bits(const ops::NodeView& view);
+KernelPointer make_packed_matmul_n_bits(const ops::NodeView& view, WeightStore& weights);
 // matmul_n_bits
 std::string reject_matmul_n_bits(const ops::NodeView& view);
 KernelPointer make_matmul_n_bits(const ops::NodeView& view, WeightStore& weights);

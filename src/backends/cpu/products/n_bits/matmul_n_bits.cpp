@@ -7,7 +7,7 @@
 #include "base/numbers/checked.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/products/matmul_n_bits.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/products/n_bits/matmul_n_bits.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
