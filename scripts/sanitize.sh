@@ -3,13 +3,15 @@
 # thread (default): the thread sanitizer; address: the address and undefined-behaviour sanitizers. SUITE: one or more of
 # base, plan, runtime, simulated, share, serve (test programs), decoders (thousands of edits of requests to the server),
 # share_programs and server (the programs, by tests in Python), emulation (CUDA kernels on the CPU), driver (the
-# simulated CUDA driver). Without any: all of the first seven. Builds the preset tsan or asan with what they need;
+# simulated CUDA driver), io, text, models and generate (readers of files and language models; test programs). Without
+# any: all of the first seven. Builds the preset tsan or asan with what they need;
 # --kernels: with the CPU's kernels under the sanitizer too, which doubles the build.
 # What is reported stays in build/PRESET/reports/SUITE*. Exit code 1 when anything is reported or fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all_suites=(base plan runtime simulated share serve decoders share_programs server emulation driver)
+all_suites=(base plan runtime simulated share serve decoders share_programs server emulation driver
+            io text models generate)
 kind=thread
 kernels=OFF
 suites=()
@@ -17,7 +19,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     thread | address) kind=$1 ;;
     --kernels) kernels=ON ;;
-    -h | --help) sed -n '2,9s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,10s/^# //p' "$0"; exit 0 ;;
     *) [[ " ${all_suites[*]} " == *" $1 "* ]] ||
          { echo "sanitize: unknown argument '$1'; suites are ${all_suites[*]} (see --help)" >&2; exit 2; }
        suites+=("$1") ;;
