@@ -12,6 +12,7 @@
 #include "obfuscation_options.h"
 #include "protect_watermark.h"
 #include "report/values/json_text.h"
+#include "secret_shares.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -25,6 +26,7 @@ struct ProtectVerb {
   KeySource current;
   WatermarkVerb watermark;
   ObfuscationOptions obfuscation;
+  SharesVerb shares;
 };
 
 ProtectOptions protect_options(const ProtectVerb& options) {
@@ -69,8 +71,20 @@ bool has_no_keys(const ProtectVerb& options) {
          options.password_files.empty() && !options.asks_for_password && options.publisher.empty();
 }
 
+void run_shares(const ProtectVerb& options) {
+  const std::string& model = options.model.model;
+  require(!model.empty(), ErrorKind::invalid_argument, "there is no MODEL to split into shares");
+  if (!options.shares.other.empty()) return combine_shares(model, options.shares.other, options.output);
+  require(options.output.empty() && has_no_keys(options), ErrorKind::invalid_argument,
+          "--secret-shares writes its two files and nothing else; leave -o and keys out");
+  if (model.ends_with(".npz")) return share_arrays(model, options.shares);
+  if (options.current.is_set()) use_key(options.current);
+  share_model(load_model(options.model), options.shares, options.json);
+}
+
 void run_protect(const ProtectVerb& options) {
   if (!options.new_keys.empty()) return make_keys(options);
+  if (!options.shares.files.empty() || !options.shares.other.empty()) return run_shares(options);
   if (!options.watermark.wanted.empty()) {
     require(!options.model.model.empty(), ErrorKind::invalid_argument, "--find-watermark needs a MODEL to look into");
     if (options.current.is_set()) use_key(options.current);
@@ -88,6 +102,8 @@ void run_protect(const ProtectVerb& options) {
   check_outputs({options.output});
   if (options.obfuscation.is_asked_for()) {
     require(!options.rewraps, ErrorKind::invalid_argument, "--rewrap writes a model for other keys as it is");
+    require(options.watermark.identity.empty(), ErrorKind::invalid_argument,
+            "--watermark and --obfuscate are two calls: mark the model to an .onnx file first, then obfuscate that");
     return write_obfuscated(options.obfuscation, options.model, options.output, protect_options(options), options.json);
   }
   const std::string model = model_path(options.model.model);
@@ -152,9 +168,11 @@ void add_protect(CLI::App& app) {
   verb->add_option("--new-key", options->new_keys, "Write new keys into this folder, and nothing else");
   verb->add_flag("--rewrap", options->rewraps,
                  "MODEL is protected: write it for other keys, without encrypting its contents again");
-  add_key_source(*verb, "current-", "--rewrap, --find-watermark: the key that opens MODEL", options->current);
+  add_key_source(*verb, "current-", "--rewrap, --find-watermark, --secret-shares: the key that opens MODEL",
+                 options->current);
   verb->add_flag("--json", options->json, "Print the size, the recipients and whether it is signed as JSON");
   add_watermark_options(*verb, options->watermark);
+  add_shares_options(*verb, options->shares);
   add_run_options(*verb, options->model);
   add_obfuscation_options(*verb, options->obfuscation);
   verb->footer(kFooter);

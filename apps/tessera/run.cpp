@@ -12,6 +12,7 @@
 #include "report/values/json_text.h"
 #include "report/values/summary.h"
 #include "report/values/value_files.h"
+#include "secret_shares.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -23,6 +24,7 @@ struct RunCommandOptions {
   std::vector<std::string> named_inputs;
   int top = 0;
   bool json = false;
+  SharedRunVerb shared;
 };
 
 void write_outputs(const NamedValues& outputs, const std::string& path) {
@@ -55,6 +57,8 @@ void print_outputs(const RunCommandOptions& options, const Model& model, const N
 }
 
 void run_once(const RunCommandOptions& options) {
+  if (!options.shared.peer.empty())
+    return run_on_shares(options.shared, options.model.model, options.inputs, options.outputs, options.json);
   require(!options.json || options.outputs != "-", ErrorKind::invalid_argument,
           "--json and --outputs - would both write to standard output");
   check_outputs({options.outputs, options.profile});
@@ -92,6 +96,7 @@ void add_run(CLI::App& app) {
           "Print the indices and values of so many largest elements of each output: of a classifier the classes")
       ->check(whole_number(0, 1000));
   verb->add_flag("--json", options->json, "Print the summary as JSON");
+  add_shared_run_options(*verb, options->shared);
   add_run_options(*verb, options->model);
   verb->footer(
       "Without inputs, seeded random ones are made up: floats in [0, 1), integers 0 or 1.\n"

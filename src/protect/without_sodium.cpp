@@ -1,6 +1,7 @@
 // Stands in the place of this folder where libsodium was not found: protected files are refused with that reason.
 #include "base/error.h"
 #include "tessera/protect.h"
+#include "tessera/secret_shared.h"
 #include "tessera/watermark.h"
 
 namespace tessera {
@@ -8,7 +9,8 @@ namespace {
 
 [[noreturn]] void refuse() {
   fail(ErrorKind::unsupported,
-       "this Tessera was built without libsodium, and so can neither read nor write protected models, nor watermarks");
+       "this Tessera was built without libsodium, and so can neither read nor write protected models, watermarks and "
+       "shares");
 }
 
 class NoKey : public ModelKey {
@@ -44,6 +46,22 @@ Model add_watermark(const Model&, const std::string&, const std::filesystem::pat
 }
 std::vector<WatermarkFinding> find_watermarks(const Model&, std::span<const std::string>, const std::filesystem::path&,
                                               std::int64_t*) {
+  refuse();
+}
+ShareReport share_model(const Model&, const std::filesystem::path&, const std::filesystem::path&, std::int64_t) {
+  refuse();
+}
+TensorShares share_tensor(const Tensor&) {
+  refuse();
+}
+Tensor combine_shares(const Tensor&, const Tensor&) {
+  refuse();
+}
+ShareReport describe_shares(const std::filesystem::path&) {
+  refuse();
+}
+Tensor run_secret_shared(const std::filesystem::path&, const std::string&, const Tensor&, const SharedRunOptions&,
+                         SharedRunReport*) {
   refuse();
 }
 

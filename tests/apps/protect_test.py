@@ -5,15 +5,27 @@
     protect_test.py TESSERA --all [MODEL…]   # protects and runs every net of `tessera new`, on cpu and reference:
                                              # encrypted, and obfuscated at the default degree
 """
+import array
 import json
 import os
 import pathlib
+import socket
+import subprocess
 import sys
 import tempfile
+import zipfile
 
 import obfuscate_test
 import program
+import training_data
 from program import INVALID, NOT_FOUND, WRONG_CALL, run
+
+def floats_in(path, name):
+    """The float32 array of an .npz file, flat."""
+    with zipfile.ZipFile(path) as archive:
+        data = archive.read(f"{name}.npy")
+    return array.array("f", data[10 + int.from_bytes(data[8:10], "little"):])
+
 
 WITHOUT_KEYS = {name: value for name, value in os.environ.items() if not name.startswith("TESSERA_")}
 
@@ -141,6 +153,39 @@ class Protect(program.WithModel):
         self.succeeds("optimize", self.model, "-o", package)
         self.fails(WRONG_CALL, "the weights of a package are packed", "protect", package, "-o", marked, "--watermark",
                    "customer-7", *secret)
+
+    def test_computes_on_shares(self):
+        """Two processes, each with its half, and the outputs of the plain model within the error of fixed point."""
+        folder = self.folder / "shares"
+        folder.mkdir()
+        path = {name: folder / f"{name}.npz" for name in ("in", "in_a", "in_b", "out_a", "out_b", "out", "plain")}
+        x, _ = training_data.pictures(1)
+        training_data.write_npz(path["in"], x, [0], names=("input", "ignored"))
+        with zipfile.ZipFile(path["in"]) as both, zipfile.ZipFile(folder / "one.npz", "w") as one:
+            one.writestr("input.npy", both.read("input.npy"))
+        self.succeeds("protect", folder / "one.npz", "--secret-shares", path["in_a"], path["in_b"])
+        self.succeeds("protect", self.model, "--dim", "batch=1", "--runs", "2", "--secret-shares", folder / "a",
+                      folder / "b")
+        self.succeeds("run", self.model, "--inputs", folder / "one.npz", "--outputs", path["plain"])
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            peer = f"127.0.0.1:{free.getsockname()[1]}"
+        calls = [[program.path, "run", str(folder / side), "--secret-shared", peer, "--inputs", str(path[f"in_{side}"]),
+                  "--outputs", str(path[f"out_{side}"]), "--json"] for side in "ab"]
+        parties = [subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for call in calls]
+        for party in parties:
+            out, error = party.communicate(timeout=60 * program.PATIENCE)
+            self.assertEqual(party.returncode, 0, error)
+            self.assertEqual(json.loads(out)["runs_left"], 1)
+        self.succeeds("protect", path["out_a"], "--combine-shares", path["out_b"], "-o", path["out"])
+        for got, expected in zip(floats_in(path["out"], "output"), floats_in(path["plain"], "output"), strict=True):
+            self.assertAlmostEqual(got, expected, delta=0.005)
+        alone = [*calls[1][1:], "--peer-timeout", "0.2"]
+        self.fails(9, "no peer answers at", *alone)
+        self.fails(WRONG_CALL, "--secret-shared needs --inputs", "run", folder / "a", "--secret-shared", peer)
+        self.fails(INVALID, "this is no share of a model", "run", self.model, *alone[2:])
+        self.fails(WRONG_CALL, "fix the dimensions", "protect", self.model, "--secret-shares", folder / "c",
+                   folder / "d")
 
     def test_tells_wrong_calls(self):
         self.fails(WRONG_CALL, "needs a MODEL and -o OUT.tsr", "protect")

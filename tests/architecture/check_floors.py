@@ -52,7 +52,7 @@ PUBLIC_HEADERS = {
     "runtime": "device model optimise session variable_store",
     "models": "graph",
     "capi": "tessera",
-    "protect": "protect obfuscate obfuscation_measure operator_library watermark",
+    "protect": "protect obfuscate obfuscation_measure operator_library secret_shared watermark",
     "share": "resident_models share",
     "train": "train",
     "generate": "generate",

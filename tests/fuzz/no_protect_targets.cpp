@@ -6,5 +6,8 @@ namespace tessera::fuzz {
 std::span<const Target> protect_targets() {
   return {};
 }
+std::span<const Target> secret_shared_targets() {
+  return {};
+}
 
 }  // namespace tessera::fuzz

@@ -27,6 +27,7 @@ const std::vector<Target>& all_targets();
 std::span<const Target> serve_targets();
 // Those of protected files, where libsodium was found.
 std::span<const Target> protect_targets();
+std::span<const Target> secret_shared_targets();
 // Null when unknown.
 const Target* find_target(std::string_view name);
 

@@ -31,7 +31,7 @@ constexpr std::array kTargets{
 const std::vector<Target>& all_targets() {
   static const std::vector<Target> targets = [] {
     std::vector<Target> all(kTargets.begin(), kTargets.end());
-    for (const std::span<const Target> more : {serve_targets(), protect_targets()})
+    for (const std::span<const Target> more : {serve_targets(), protect_targets(), secret_shared_targets()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
