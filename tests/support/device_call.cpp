@@ -141,4 +141,17 @@ Tensor run_on_device(const backends::Device& device, const OpCall& call, const s
   return results.at(0);
 }
 
+Tensor run_captured(const backends::Device& device, const OpCall& call, const std::vector<bool>& constants) {
+  const DeviceCall prepared(device, call, constants);
+  const std::unique_ptr<backends::Stream> stream = device.make_stream();
+  prepared.copy_inputs(*stream);
+  stream->begin_capture();
+  prepared.enqueue(*stream);
+  const std::unique_ptr<backends::Recording> recording = stream->end_capture();
+  for (int replay = 0; replay < 2; ++replay) recording->replay(*stream);
+  std::vector<Tensor> results = prepared.copy_outputs(*stream);
+  stream->synchronise();
+  return results.at(0);
+}
+
 }  // namespace tessera::test

@@ -36,5 +36,7 @@ class DeviceCall {
 
 // The first output of the call, on a stream of its own.
 Tensor run_on_device(const backends::Device& device, const OpCall& call, const std::vector<bool>& constants = {});
+// The same from a recording of the kernel's work, which is replayed twice.
+Tensor run_captured(const backends::Device& device, const OpCall& call, const std::vector<bool>& constants = {});
 
 }  // namespace tessera::test

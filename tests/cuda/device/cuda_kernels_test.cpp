@@ -16,10 +16,12 @@ const backends::Device& gpu() {
   return backends::find_device("cuda");
 }
 
-// `n`: epsilons of the result's type.
+// Directly and from a recording. `n`: epsilons of the result's type.
 void expect_as_reference(const OpCall& call, const std::vector<bool>& constants = {}, double n = 16) {
   const Tensor actual = run_on_device(gpu(), call, constants), expected = run_op_tensor(call);
   EXPECT_TRUE(close_to(actual, expected, Tolerance::epsilons(expected.dtype(), n))) << call.op;
+  EXPECT_TRUE(close_to(run_captured(gpu(), call, constants), actual, Tolerance::epsilons(expected.dtype(), 0)))
+      << call.op << " captured";
 }
 
 Tensor matrix(DType type, std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
@@ -230,6 +232,7 @@ TEST(CudaKernels, ComparisonsChoicesAndLogic) {
   }
   for (const char* const op : {"And", "Or", "Xor"}) expect_as_reference({op, {bools({3, 4}, 1), bools({4}, 2)}});
   expect_as_reference({"Not", {bools({3, 4}, 1)}});
+  expect_as_reference({"IsNaN", {Tensor::from<float>({4}, {NAN, -INFINITY, 0, 1})}});
   for (const DType type : {DType::i32, DType::i64}) {
     for (const char* const op : {"Add", "Sub", "Mul", "Min", "Max"})
       expect_as_reference({op, {random_tensor(type, {3, 1}, 1, -90, 90), random_tensor(type, {5}, 2, -90, 90)}});
@@ -335,6 +338,33 @@ TEST(CudaKernels, PaddingAndTiling) {
          {x, integers(DType::i64, {2}, {2, 1}), random_tensor(type, {}, 2, 3, 9), integers(DType::i64, {1}, {-1})}},
         {false, true, false, true});
     expect_as_reference({"Tile", {x, integers(DType::i64, {3}, {2, 1, 3})}}, {false, true});
+  }
+}
+
+TEST(CudaKernels, RecurrentLayers) {
+  for (const DType type : kTypes) {
+    for (const char* const direction : {"forward", "reverse", "bidirectional"}) {
+      const std::int64_t directions = direction[0] == 'b' ? 2 : 1, inputs = 37, hidden = 5;
+      const ir::Attributes attributes{{"hidden_size", hidden}, {"direction", std::string(direction)}};
+      ir::Attributes gru = attributes;
+      gru.insert({"linear_before_reset", std::int64_t{1}});
+      const Tensor x = random_tensor(type, {4, 2, inputs}, 1);
+      const auto operands = [&](std::int64_t gates) {
+        return std::vector<Value>{x,
+                                  random_tensor(type, {directions, gates * hidden, inputs}, 2, -0.3, 0.3),
+                                  random_tensor(type, {directions, gates * hidden, hidden}, 3),
+                                  random_tensor(type, {directions, 2 * gates * hidden}, 4),
+                                  Value(),
+                                  random_tensor(type, {directions, 2, hidden}, 5)};
+      };
+      std::vector<Value> lstm = operands(4);
+      lstm.push_back(random_tensor(type, {directions, 2, hidden}, 6));
+      const std::vector<bool> constants{false, true, true, true};
+      expect_as_reference({"LSTM", lstm, attributes, 3}, constants);
+      expect_as_reference({"GRU", operands(3), gru, 2}, constants);
+      lstm.resize(3);  // no bias, and zeros to begin with
+      expect_as_reference({"LSTM", lstm, attributes}, constants);
+    }
   }
 }
 

@@ -29,6 +29,7 @@ constexpr TypedForm kForms[] = {
     {"LessOrEqual", "compare", TypedOperation::less_or_equal},
     {"Greater", "compare", TypedOperation::greater},
     {"GreaterOrEqual", "compare", TypedOperation::greater_or_equal},
+    {"IsNaN", "compare", TypedOperation::not_a_number},
     {"And", "logic", TypedOperation::both},
     {"Or", "logic", TypedOperation::either},
     {"Xor", "logic", TypedOperation::different},
@@ -62,9 +63,9 @@ std::string kernel_name(const ops::NodeView& view) {
 std::string reject(const ops::NodeView& view, const DeviceProperties& device) {
   const std::string kernel = kernel_name(view);
   if (kernel.empty()) return fmt::format("the kernel does not compute in {}", name_of(view.input(0).dtype));
-  const std::size_t operands = form_of(view).operation == TypedOperation::choose    ? 3
-                               : form_of(view).operation == TypedOperation::inverse ? 1
-                                                                                    : 2;
+  const TypedOperation operation = form_of(view).operation;
+  const bool is_unary = operation == TypedOperation::inverse || operation == TypedOperation::not_a_number;
+  const std::size_t operands = operation == TypedOperation::choose ? 3 : is_unary ? 1 : 2;
   if (view.input_count() != operands) return fmt::format("the kernel takes {} operands", operands);
   if (broadcast_axes(view, operands).size() > static_cast<std::size_t>(kTypedAxes))
     return fmt::format("the kernel broadcasts along at most {} axes", kTypedAxes);

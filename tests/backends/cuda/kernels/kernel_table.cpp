@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "backends/cuda/kernels/attention/attention.h"
 #include "backends/cuda/kernels/element_wise/program.h"
 #include "backends/cuda/kernels/element_wise/typed.h"
 #include "backends/cuda/kernels/movement/gather.h"
@@ -10,6 +11,7 @@
 #include "backends/cuda/kernels/movement/resize.h"
 #include "backends/cuda/kernels/movement/strided_copy.h"
 #include "backends/cuda/kernels/products/product.h"
+#include "backends/cuda/kernels/recurrent/recurrent.h"
 #include "backends/cuda/kernels/reductions/reduction.h"
 #include "backends/cuda/kernels/rows/rows.h"
 #include "backends/cuda/kernels/windows/windows.h"
@@ -64,6 +66,18 @@ constexpr EmulatedKernel kKernels[] = {
     named<&pooling_f32>("pooling_f32"),
     named<&pooling_f16>("pooling_f16"),
     named<&pooling_bf16>("pooling_bf16"),
+    named<&lstm_step_f32>("lstm_step_f32"),
+    named<&lstm_step_f16>("lstm_step_f16"),
+    named<&lstm_step_bf16>("lstm_step_bf16"),
+    named<&gru_step_f32>("gru_step_f32"),
+    named<&gru_step_f16>("gru_step_f16"),
+    named<&gru_step_bf16>("gru_step_bf16"),
+    named<&initial_state_f32>("initial_state_f32"),
+    named<&initial_state_f16>("initial_state_f16"),
+    named<&initial_state_bf16>("initial_state_bf16"),
+    named<&attention_f32>("attention_f32"),
+    named<&attention_f16>("attention_f16"),
+    named<&attention_bf16>("attention_bf16"),
     named<&pad_8>("pad_8"),
     named<&pad_16>("pad_16"),
     named<&pad_32>("pad_32"),

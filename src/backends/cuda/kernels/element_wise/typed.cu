@@ -149,6 +149,7 @@ __device__ __forceinline__ void compare(const TypedParameters& p) {
                         : p.operation == TypedOperation::less          ? a < b
                         : p.operation == TypedOperation::less_or_equal ? a <= b
                         : p.operation == TypedOperation::greater       ? a > b
+                        : p.operation == TypedOperation::not_a_number  ? a != a
                                                                        : a >= b;
     static_cast<std::uint8_t*>(p.output)[element] = result ? 1 : 0;
   }

@@ -22,7 +22,8 @@ enum class TypedOperation : int {
   less_or_equal,
   greater,
   greater_or_equal,
-  both,  // of bools
+  not_a_number,  // of the first operand
+  both,          // of bools
   either,
   different,
   inverse,
