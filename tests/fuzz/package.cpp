@@ -41,6 +41,7 @@ void sign(std::span<std::byte> bytes) {
 }  // namespace
 
 void package(std::span<const std::byte> input) {
+  know_symbols_of_seed();
   const auto [tag, rest] = split_tag(input);
   const auto file = std::make_shared<Tensor>(DType::u8, Shape{static_cast<std::int64_t>(rest.size())});
   const std::span<std::byte> bytes(static_cast<std::byte*>(file->mutable_raw()), rest.size());

@@ -41,6 +41,9 @@ struct Tagged {
 };
 Tagged split_tag(std::span<const std::byte> input);
 
+// Makes the symbols of the seed package/obfuscated known, once.
+void know_symbols_of_seed();
+
 void chat_template(std::span<const std::byte> input);
 void gguf(std::span<const std::byte> input);
 void image(std::span<const std::byte> input);
@@ -54,6 +57,7 @@ void serve_http(std::span<const std::byte> input);
 void serve_picture(std::span<const std::byte> input);
 void serve_request(std::span<const std::byte> input);
 void serve_settings(std::span<const std::byte> input);
+void symbols(std::span<const std::byte> input);
 void text(std::span<const std::byte> input);
 void tokenizer(std::span<const std::byte> input);
 void value_proto(std::span<const std::byte> input);

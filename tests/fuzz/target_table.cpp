@@ -24,6 +24,7 @@ constexpr std::array kTargets{
     Target{"gguf", gguf, {}},
     Target{"safetensors", safetensors, {}},
     Target{"chat_template", chat_template, {}},
+    Target{"symbols", symbols, {}},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ops/core/signatures.h"
 #include "ops/symbols.h"
 
 namespace tessera::ops {
@@ -46,25 +47,21 @@ Mask Mask::from(std::span<const std::int64_t> key) {
   return mask;
 }
 
-void Mask::apply(const void* from, void* to, std::uint64_t first, std::uint64_t bytes) const {
+void Mask::apply(const void* from, void* to, std::uint64_t first, std::uint64_t words) const {
   const auto* source = static_cast<const unsigned char*>(from);
   auto* target = static_cast<unsigned char*>(to);
-  const std::uint64_t words = bytes / 4;
   for (std::uint64_t i = 0; i < words; ++i) {
     std::uint32_t word = 0;
     std::memcpy(&word, source + 4 * i, sizeof(word));
     word ^= noise(static_cast<std::uint32_t>(first + i));
     std::memcpy(target + 4 * i, &word, sizeof(word));
   }
-  const std::uint32_t last = noise(static_cast<std::uint32_t>(first + words));
-  for (std::uint64_t i = 4 * words; i < bytes; ++i)
-    target[i] = static_cast<unsigned char>(source[i] ^ last >> 8 * (i % 4));
 }
 
 const OpDef unmask{
     .name = "tessera::Unmask",
-    .inputs = {{"masked", types::numbers, "T"}, {"first", types::all, "T2"}},
-    .outputs = {{"plain", types::numbers, "T"}},
+    .inputs = {{"masked", types::f32, "T"}, {"first", types::all, "T2"}},
+    .outputs = {{"plain", types::f32, "T"}},
     .attributes = {{"key", ir::AttributeKind::integers},
                    {"mask", ir::AttributeKind::integer},
                    {"shape", ir::AttributeKind::integers}},

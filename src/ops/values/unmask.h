@@ -36,8 +36,8 @@ struct Mask {
     x = x * multipliers[2] + addends[1];
     return x ^ x >> shifts[2];
   }
-  // `from` and `to` begin at word `first`, and may be equal. The last word may have only `bytes` % 4 bytes.
-  void apply(const void* from, void* to, std::uint64_t first, std::uint64_t bytes) const;
+  // `from` and `to` begin at word `first`, and may be equal.
+  void apply(const void* from, void* to, std::uint64_t first, std::uint64_t words) const;
 };
 
 }  // namespace tessera::ops

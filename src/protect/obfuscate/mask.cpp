@@ -38,8 +38,9 @@ std::vector<Candidate> find_candidates(const ir::Graph& graph, double& operation
     if (!ir::subgraphs_of(node).empty()) continue;
     const double own = operations_of(graph, node);
     operations += own;
+    // Operators on indices look rows up, and would unmask whole tables for a few of them.
     const bool computes = ops::op_of(node).operations != nullptr && !node.inputs.empty() && node.inputs[0].valid() &&
-                          !graph.is_constant(node.inputs[0]);
+                          !graph.is_constant(node.inputs[0]) && is_float(graph.value(node.inputs[0]).type.dtype);
     if (!computes || ops::states_attribute(node, "precision") || ops::states_attribute(node, "precisions")) continue;
     for (std::size_t i = 1; i < node.inputs.size(); ++i) {
       if (node.inputs[i].valid() && is_weight(graph, node.inputs[i]))
@@ -49,12 +50,17 @@ std::vector<Candidate> find_candidates(const ir::Graph& graph, double& operation
   return found;
 }
 
-// The candidates to mask: all of them, or the first one and, beside it, those that cost the least share of their layer,
-// as long as all of them cost no more than kShare of the run.
+// The candidates to mask: all of them, or those that cost the least share of their layer, as long as all of them cost
+// no more than kShare of the run; the first one, whose operands nothing else scrambles, may cost ten times as much.
 std::vector<Candidate> choose(std::vector<Candidate> candidates, double operations, bool all) {
   if (all || candidates.empty()) return candidates;
-  std::vector<Candidate> chosen{candidates[0]};
-  double left = kShare * operations - candidates[0].elements * kOperationsPerWeight;
+  std::vector<Candidate> chosen;
+  double left = kShare * operations;
+  const double first = candidates[0].elements * kOperationsPerWeight;
+  if (operations == 0 || first <= 10 * left) {
+    chosen.push_back(candidates[0]);
+    left -= first;
+  }
   std::stable_sort(candidates.begin() + 1, candidates.end(), [](const Candidate& a, const Candidate& b) {
     return a.elements * b.operations < b.elements * a.operations;
   });
@@ -87,7 +93,7 @@ ir::Graph mask_weights(ir::Graph graph, Obfuscation& state) {
     std::vector<std::int64_t> key(ops::Mask::kWords);
     for (std::int64_t& word : key) word = static_cast<std::int64_t>(state.dice.next() & 0xFFFFFFFF);
     Tensor masked = graph.constant(value)->clone();
-    ops::Mask::from(key).apply(masked.raw(), masked.mutable_raw(), 0, static_cast<std::uint64_t>(masked.bytes()));
+    ops::Mask::from(key).apply(masked.raw(), masked.mutable_raw(), 0, static_cast<std::uint64_t>(masked.elements()));
     state.masked_bytes += masked.bytes();
     ++state.masked_weights;
     const ir::ValueType type = graph.value(value).type;

@@ -95,6 +95,8 @@ ObfuscateReport obfuscate_model(const Model& model, const std::filesystem::path&
   const Model scrambled(
       std::make_shared<const ir::Graph>(run_passes(ir::Graph(model.graph()), options, state, true, report)));
   OptimiseOptions with = optimise_options;
+  // Chains want constant weights.
+  if (options.degree > 2) with.session.without_passes.emplace_back("chain_convolutions");
   with.rewrite = [&](ir::Graph graph) {
     report.nodes_before = static_cast<std::int64_t>(graph.node_count());
     graph = run_passes(std::move(graph), options, state, false, report);
