@@ -8,6 +8,26 @@
 
 namespace tessera::backends::cpu {
 
+namespace {
+
+// The calling thread's tiles, while it multiplies panels.
+class PanelTileLease {
+ public:
+  PanelTileLease(const BlockPanelLayout& layout, bool has_tiles) : has_tiles_(has_tiles) {
+    if (has_tiles_) configure_panel_tiles(layout);
+  }
+  ~PanelTileLease() {
+    if (has_tiles_) release_panel_tiles();
+  }
+  PanelTileLease(const PanelTileLease&) = delete;
+  PanelTileLease& operator=(const PanelTileLease&) = delete;
+
+ private:
+  bool has_tiles_;
+};
+
+}  // namespace
+
 void set_panel_bytes(BlockPanelLayout& layout) {
   layout.code_bytes = kPanelRows * layout.group / (layout.nibbles ? 2 : 1);
   layout.scale_bytes = kPanelRows * (layout.half_scales ? 2 : 4);
@@ -68,6 +88,7 @@ void BlockPanelProduct::run(KernelContext& context, const std::byte* packed, std
   float* y = context.output(0).mutable_data<float>();
   const std::int64_t products = kPanelRows * k_ * rows_, grain = std::max<std::int64_t>(1, kChunkProducts / products);
   context.parallel_for(panels_, grain, [&](std::int64_t begin, std::int64_t end) {
+    const PanelTileLease tiles(layout_, multiply_ == multiply_block_panel_amx);
     for (std::int64_t p = begin; p < end; ++p) {
       const std::int64_t column = p * kPanelRows;
       multiply_(layout_, panels + p * panel_bytes(layout_), x, std::min(kPanelRows, n_ - column),

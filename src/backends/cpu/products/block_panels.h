@@ -66,9 +66,12 @@ void multiply_block_panel_avx2(const BlockPanelLayout& layout, const std::uint8_
 void multiply_block_panel_avx512vnni(const BlockPanelLayout& layout, const std::uint8_t* panel,
                                      const RoundedActivations& x, std::int64_t columns, const float* bias, float* y,
                                      std::int64_t ldy);
-// For kFewestPanelTileRows rows and more.
+// For kFewestPanelTileRows rows and more, between configure_panel_tiles and release_panel_tiles in the same thread.
 void multiply_block_panel_amx(const BlockPanelLayout& layout, const std::uint8_t* panel, const RoundedActivations& x,
                               std::int64_t columns, const float* bias, float* y, std::int64_t ldy);
 inline constexpr std::int64_t kFewestPanelTileRows = 16;
+// Configuring the tiles waits for all that is under way, so that it is done once for many panels.
+void configure_panel_tiles(const BlockPanelLayout& layout);
+void release_panel_tiles();
 
 }  // namespace tessera::backends::cpu

@@ -18,18 +18,6 @@ struct alignas(64) PanelTiles {
   std::uint8_t rows[16] = {};
 };
 
-// Tiles 0 and 3 are sums, 1 and 4 rows of activations, 2 and 5 groups of panels.
-void configure(std::int64_t group) {
-  PanelTiles tiles;
-  for (int first = 0; first <= 3; first += 3) {
-    tiles.row_bytes[first] = tiles.row_bytes[first + 2] = 64;
-    tiles.row_bytes[first + 1] = static_cast<std::uint16_t>(group);
-    tiles.rows[first] = tiles.rows[first + 1] = kRows;
-    tiles.rows[first + 2] = static_cast<std::uint8_t>(group / 4);
-  }
-  asm volatile("ldtilecfg %0" : : "m"(tiles));  // GCC 12's intrinsic declares only eight of the bytes as read
-}
-
 // Writes the sums of products of one group to [16 rows][16 columns].
 template <int first, bool is_signed>
 inline void multiply_group(const std::int8_t* rows, std::int64_t group, const std::uint8_t* weights,
@@ -130,6 +118,22 @@ constexpr std::int64_t kFewestSignedRows = 64;
 
 }  // namespace
 
+// Tiles 0 and 3 are sums, 1 and 4 rows of activations, 2 and 5 groups of panels.
+void configure_panel_tiles(const BlockPanelLayout& layout) {
+  PanelTiles tiles;
+  for (int first = 0; first <= 3; first += 3) {
+    tiles.row_bytes[first] = tiles.row_bytes[first + 2] = 64;
+    tiles.row_bytes[first + 1] = static_cast<std::uint16_t>(layout.group);
+    tiles.rows[first] = tiles.rows[first + 1] = kRows;
+    tiles.rows[first + 2] = static_cast<std::uint8_t>(layout.group / 4);
+  }
+  asm volatile("ldtilecfg %0" : : "m"(tiles));  // GCC 12's intrinsic declares only eight of the bytes as read
+}
+
+void release_panel_tiles() {
+  _tile_release();
+}
+
 void multiply_block_panel_amx(const BlockPanelLayout& layout, const std::uint8_t* panel, const RoundedActivations& x,
                               std::int64_t columns, const float* bias, float* y, std::int64_t ldy) {
   const auto lanes = static_cast<__mmask16>((1u << columns) - 1);
@@ -141,14 +145,12 @@ void multiply_block_panel_amx(const BlockPanelLayout& layout, const std::uint8_t
   if (is_signed) weights.codes = unpack(layout, panel), weights.step = kPanelRows * layout.group;
   const auto multiply = is_signed ? (layout.has_offsets ? multiply_rows<true, true> : multiply_rows<true, false>)
                                   : (layout.has_offsets ? multiply_rows<false, true> : multiply_rows<false, false>);
-  configure(layout.group);
   for (std::int64_t r = 0; r < x.rows; r += kRows) {
     // The last rows that fill no tile are computed beside some that are done.
     const std::int64_t first = r + kRows <= x.rows ? r : x.rows - kRows;
     multiply(layout, weights, x, first, lanes, added, y, ldy);
     weights.ahead = nullptr;
   }
-  _tile_release();
 }
 
 }  // namespace tessera::backends::cpu
@@ -157,6 +159,8 @@ void multiply_block_panel_amx(const BlockPanelLayout& layout, const std::uint8_t
 
 namespace tessera::backends::cpu {
 
+void configure_panel_tiles(const BlockPanelLayout&) {}
+void release_panel_tiles() {}
 void multiply_block_panel_amx(const BlockPanelLayout&, const std::uint8_t*, const RoundedActivations&, std::int64_t,
                               const float*, float*, std::int64_t) {}
 
