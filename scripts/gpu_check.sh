@@ -59,7 +59,8 @@ conformance() {
 # net NAME: writes the net, and compares the outputs of GPU and CPU on the same random inputs.
 net() {
   local device
-  "$tessera" new "$1" -o "$folder/nets/$1.onnx" --force || return 1
+  rm -f "$folder/nets/$1.onnx"
+  "$tessera" new "$1" -o "$folder/nets/$1.onnx" || return 1
   for device in cpu cuda; do
     "$tessera" run "$folder/nets/$1.onnx" --device $device --seed 1 --outputs "$folder/nets/$1.$device.npz" || return 1
   done

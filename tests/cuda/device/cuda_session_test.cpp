@@ -51,6 +51,18 @@ TEST(CudaSession, CapturedRunsAreReplayed) {
   EXPECT_EQ(spent.instantiations, 0);
 }
 
+TEST(CudaSession, PartsThatNobodyWantsHaveNoShape) {
+  const NamedValues given{{"x", random_tensor(DType::f32, {2, 9}, 1)}};
+  for (const char* const text :
+       {"graph { input %x : f32[2, 9] %n = Neg (%x) none, %b = Split (%n) {axis = 1, num_outputs = 2} "
+        "%y = Relu (%b) output %y }",
+        "graph { input %x : f32[2, 9] constant %s = i64[3] {2, 4, 3} %n = Neg (%x) "
+        "none, %b, none = Split (%n, %s) {axis = 1} %y = Relu (%b) output %y }"}) {
+    expect_close(Session(model(text), {.device = "cuda"}).run(given),
+                 Session(model(text), {.device = "reference"}).run(given));
+  }
+}
+
 Model net(std::string_view name) {
   return Model(std::make_shared<ir::Graph>(models::build_model(name)));
 }

@@ -5,6 +5,7 @@
 #include "backends/cuda/launch_types.h"
 #include "backends/cuda/movement/strided_copy.h"
 #include "ops/core/shape_arguments.h"
+#include "ops/movement/concat.h"
 #include "ops/movement/slice.h"
 #include "ops/movement/transpose.h"
 
@@ -97,15 +98,26 @@ std::vector<Part> parts_of_concat(const ops::NodeView& view) {
   return parts;
 }
 
+// The sizes of the parts; an output that nobody wants has no shape. Empty where they are not known.
+std::vector<std::int64_t> split_sizes(const ops::NodeView& view, std::size_t axis) {
+  if (view.has_input(1) && view.constant(1) == nullptr) return {};
+  return view.has_input(1)
+             ? ops::integers_of(*view.constant(1))
+             : ops::split_evenly(view.input(0).shape[axis], static_cast<std::int64_t>(view.output_count()));
+}
+
 std::vector<Part> parts_of_split(const ops::NodeView& view) {
   const std::vector<std::int64_t> x_strides = dense_strides(view.input(0).shape);
   const std::size_t axis = axis_of(view, x_strides.size());
+  const std::vector<std::int64_t> sizes = split_sizes(view, axis);
   std::vector<Part> parts;
   std::int64_t offset = 0;
-  for (std::size_t i = 0; i < view.output_count(); ++i) {
-    const Shape& y = view.output(i).shape;
-    if (view.wants_output(i)) parts.push_back({0, i, {y, x_strides, dense_strides(y), offset * x_strides[axis], 0}});
-    offset += y[axis];
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (view.wants_output(i)) {
+      const Shape& y = view.output(i).shape;
+      parts.push_back({0, i, {y, x_strides, dense_strides(y), offset * x_strides[axis], 0}});
+    }
+    offset += sizes[i];
   }
   return parts;
 }
