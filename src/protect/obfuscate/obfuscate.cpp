@@ -88,6 +88,8 @@ std::vector<std::string> obfuscation_passes_of(int degree) {
 ObfuscateReport obfuscate_model(const Model& model, const std::filesystem::path& path, const ObfuscateOptions& options,
                                 const ProtectOptions& protect, const OptimiseOptions& optimise_options) {
   check(model, options, path);
+  require(protect.publisher.empty() || !protect.keys.empty(), ErrorKind::invalid_argument,
+          "only encrypted files are signed; name a key to encrypt the obfuscated model for");
   const backends::Device& device = backends::find_device(optimise_options.session.device);
   Obfuscation state{protect::Dice(seed_for(model, options)), options.degree};
   state.accepts = [&](const ir::Graph& graph, const ir::Node& node) { return plan::may_accept(device, graph, node); };

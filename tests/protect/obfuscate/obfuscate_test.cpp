@@ -152,6 +152,8 @@ TEST_F(Obfuscated, RefusesWrongOptions) {
   expect_refused("expected 1 to 3", [&] { obfuscate_model(model, file, how(4)); });
   expect_refused("no pass of obfuscation 'hide'", [&] { obfuscate_model(model, file, how(2, {"hide"})); });
   expect_refused("a name that ends in .tsr", [&] { obfuscate_model(model, folder / "m.onnx", how(2)); });
+  expect_refused("only encrypted files are signed",
+                 [&] { obfuscate_model(model, file, how(1), {.keys = {}, .publisher = "publisher.key"}); });
   ObfuscateOptions options = how(1);
   obfuscate_model(model, file, options);
   expect_refused("whose symbols a model may need", [&] { obfuscate_model(model, other, options); });
