@@ -4,15 +4,22 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "base/communicator.h"
 #include "base/error.h"
 #include "base/numbers/units.h"
 #include "base/text.h"
 #include "common.h"
+#include "dist/launch.h"
+#include "dist/rendezvous.h"
 #include "io/file.h"
 #include "option_values.h"
 #include "report/html/class_report.h"
@@ -31,7 +38,40 @@ struct TrainOptions {
   std::string config, resume;
   std::vector<std::string> settings;
   bool json = false, overwrite = false;
+  int ranks = 0;
 };
+
+// A rank's connection to the others, and its number for the trainer's configuration. Without other ranks, empty.
+struct RankConnection {
+  std::shared_ptr<base::Communicator> communicator;
+  std::optional<base::CommunicatorNumber> number;
+  bool leads() const { return communicator == nullptr || communicator->rank() == 0; }
+};
+
+// Joins the other ranks if a launcher started this process as one of several.
+void join(RankConnection& connection, double timeout_s, int expected) {
+  const std::optional<dist::RankPlace> place = dist::place_from_environment();
+  require(!place || expected == 0 || expected == place->ranks, ErrorKind::invalid_argument,
+          "--ranks is {}, but this process was started as one of {} ranks", expected, place ? place->ranks : 0);
+  if (!place) return;
+  const auto timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(timeout_s));
+  connection.communicator = dist::join_ranks(*place, {timeout});
+  connection.number.emplace(connection.communicator);
+}
+
+// Whether this process is to start the ranks instead of being one.
+bool launches(const TrainOptions& options) {
+  return options.ranks > 1 && !dist::place_from_environment();
+}
+
+// The command line of this process. (The size of that file is 0 as the system states it.)
+std::vector<std::string> own_arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> arguments;
+  for (std::string each; std::getline(file, each, '\0');) arguments.push_back(each);
+  require(!arguments.empty(), ErrorKind::io, "/proc/self/cmdline cannot be read, which tells how to start the ranks");
+  return arguments;
+}
 
 TrainingConfig read_config(const std::string& path, const std::vector<std::string>& settings) {
   const std::vector<std::byte> bytes = io::read_file(path, std::int64_t{16} << 20);
@@ -157,7 +197,31 @@ std::string resumed_folder(const TrainOptions& options) {
   return options.config.empty() || std::filesystem::is_directory(given) ? options.resume : "";
 }
 
+// Does the work; other ranks learn of a failure.
+template <typename Work>
+void told_to(const RankConnection& ranks, const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    if (ranks.communicator != nullptr) ranks.communicator->stop(error.what());
+    throw;
+  }
+}
+
+// Trains as a rank that writes and shows nothing.
+void train_along(const TrainingConfig& config, const RankConnection& ranks, const TrainOptions& options) {
+  told_to(ranks, [&] {
+    Trainer trainer(config);
+    if (!options.resume.empty()) trainer.resume(options.resume);
+    trainer.run();
+  });
+}
+
 void run_train(const TrainOptions& options) {
+  if (launches(options)) {
+    if (const int code = dist::launch_ranks(options.ranks, own_arguments()); code != 0) throw CLI::RuntimeError(code);
+    return;
+  }
   require(!options.config.empty() || !options.resume.empty(), ErrorKind::invalid_argument,
           "name a configuration file, or with --resume a folder that a training wrote");
   const std::string folder = resumed_folder(options);
@@ -178,8 +242,19 @@ void run_train(const TrainOptions& options) {
   config.overwrite = options.overwrite;
   require(!config.output.empty(), ErrorKind::invalid_argument,
           "{}: 'output' is missing: the folder for the log, checkpoints and the trained model", path);
-  Trainer trainer(config);
-  if (!options.resume.empty()) trainer.resume(options.resume);
+  RankConnection ranks;
+  join(ranks, config.rank_timeout_s, options.ranks);
+  if (ranks.number) config.communicator = ranks.number->value();
+  if (!ranks.leads()) {
+    train_along(config, ranks, options);
+    return;
+  }
+  std::optional<Trainer> made;
+  told_to(ranks, [&] {
+    made.emplace(config);
+    if (!options.resume.empty()) made->resume(options.resume);
+  });
+  Trainer& trainer = *made;
   const TrainedWeights weights = trainer.weights();
   if (!options.json) {
     print_data(trainer.data(), config.data);
@@ -234,6 +309,11 @@ void add_train(CLI::App& app) {
                    "config.toml in the folder, or beside the file, says");
   verb->add_option("--set", options->settings, "Write a value over that of the file, such as train.seed=3; repeatable")
       ->type_name("KEY=VALUE");
+  verb->add_option("--ranks", options->ranks,
+                   "Train with so many processes on this machine, which share the train.accumulate batches of each "
+                   "step; the result has the same bits as with one. See docs/scaling.md")
+      ->type_name("N")
+      ->check(CLI::Range(1, dist::kMostRanks));
   verb->add_flag("--overwrite", options->overwrite,
                  "Start anew in a folder that holds another training: what that one wrote is removed");
   verb->add_flag("--json", options->json, "Print the result as JSON");
@@ -243,7 +323,8 @@ void add_train(CLI::App& app) {
       "report.html.\n\nExamples:\n"
       "  tessera train examples/digits.toml\n"
       "  tessera train examples/digits.toml --set train.seed=1 --set output=runs/digits-1\n"
-      "  tessera train --resume runs/digits-1");
+      "  tessera train --resume runs/digits-1\n"
+      "  tessera train examples/digits.toml --set train.accumulate=4 --set data.batch=16 --ranks 4");
   verb->callback([options] { run_train(*options); });
 }
 

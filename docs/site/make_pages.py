@@ -24,7 +24,7 @@ TASKS = [
       "deep_compression.md", "dictionary.md", "distillation.md"]),
     ("Share a machine and serve", ["sharing.md", "serving.md", "serving_measured.md", "kubernetes.md", "security.md",
                                    "switching.md"]),
-    ("Train", ["training.md", "losses_and_metrics.md", "export_for_training.md", "gradients.md"]),
+    ("Train", ["training.md", "scaling.md", "losses_and_metrics.md", "export_for_training.md", "gradients.md"]),
     ("Reference", ["cli.md", "python-reference.md", "cpp/index.html", "limits.md", "glossary.md"]),
     ("Performance", ["performance.md", "performance_ice_lake.md", "performance_zen5.md", "performance_dilated.md",
                      "performance_generate.md"]),

@@ -247,8 +247,13 @@ struct TrainingConfig {
   // The element type in which convolutions and products multiply: f32, bf16 or f16. Weights, sums, norms and losses
   // stay f32.
   std::string precision = "f32";
-  std::uint64_t seed = 0;       // for the order of the samples, augmentation and random operators
-  std::int64_t accumulate = 1;  // batches whose gradients are averaged for one step
+  std::uint64_t seed = 0;  // for the order of the samples, augmentation and random operators
+  // Batches whose gradients are averaged for one step; with ranks, those of all ranks together.
+  std::int64_t accumulate = 1;
+  // The number of the group of ranks that train together, of which this trainer is one; 0: it trains alone. Rank 0
+  // alone writes files and evaluates.
+  std::int64_t communicator = 0;
+  double rank_timeout_s = 300;  // how long a rank waits for one that does not answer before the training fails
   double average_decay = 0;     // above 0: an exponential moving average of the weights is kept, tested and exported
   std::int64_t log_every = 10;  // steps for each line of the log
   std::int64_t evaluate_every = 0;    // steps; 0: at the end of each epoch

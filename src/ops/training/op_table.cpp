@@ -3,6 +3,7 @@
 #include "ops/training/ctc_loss.h"
 #include "ops/training/global_norm.h"
 #include "ops/training/loss.h"
+#include "ops/training/micro_batch_sums.h"
 #include "ops/training/optimiser_step.h"
 #include "ops/training/row_optimiser_step.h"
 #include "ops/training/softmax_cross_entropy.h"
@@ -26,6 +27,10 @@ std::span<const OpDef* const> training_ops() {
       &momentum,
       // global_norm
       &global_norm,
+      // micro_batch_sums
+      &add_micro_batch,
+      &sum_over_ranks,
+      &gather_over_ranks,
       // optimiser_step
       &optimiser_step,
       // row_optimiser_step

@@ -185,6 +185,7 @@ void read_train(TomlTable table, TrainingConfig& config) {
   config.loss_scale = read_loss_scale(table.table("loss_scale"), config.precision == "f16");
   config.seed = static_cast<std::uint64_t>(at_least(table, "train", "seed", std::int64_t{0}, 0));
   config.accumulate = at_least(table, "train", "accumulate", std::int64_t{1}, 1);
+  config.rank_timeout_s = table.number("rank_timeout", config.rank_timeout_s);
   config.average_decay = share(table, "train", "average_decay", 0);
   config.log_every = at_least(table, "train", "log_every", config.log_every, 1);
   config.evaluate_every = at_least(table, "train", "evaluate_every", std::int64_t{0}, 0);

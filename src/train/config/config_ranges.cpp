@@ -102,6 +102,7 @@ void check_config(const TrainingConfig& config) {
   check("train.epochs", config.epochs, 0);
   check("train.steps", config.steps, 0);
   check("train.accumulate", config.accumulate, 1);
+  check_positive("train.rank_timeout", config.rank_timeout_s);
   check_share("train.average_decay", config.average_decay);
   check("train.log_every", config.log_every, 1);
   check("train.evaluate_every", config.evaluate_every, 0);

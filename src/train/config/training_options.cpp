@@ -16,6 +16,11 @@ void check_options(const TrainingGraphOptions& options) {
   check(optimiser.weight_decay >= 0, "weight_decay", optimiser.weight_decay, "at least 0");
   check(optimiser.clip_norm >= 0, "clip_norm", optimiser.clip_norm, "at least 0");
   check(options.accumulate > 0, "accumulate", static_cast<double>(options.accumulate), "at least 1");
+  require(options.ranks.ranks <= options.accumulate, ErrorKind::invalid_argument,
+          "{} ranks share the {} of a step (train.accumulate): set it to a multiple of {}, which may go with a smaller "
+          "data.batch, or start fewer ranks",
+          options.ranks.ranks, options.accumulate == 1 ? "one batch" : fmt::format("{} batches", options.accumulate),
+          options.ranks.ranks);
   check(options.average_decay >= 0 && options.average_decay < 1, "the decay of the moving average",
         options.average_decay, "a number in [0, 1)");
   const auto is_power_of_two = [](double value) {

@@ -1,3 +1,4 @@
+// Length: one class, whose consumer and workers share the state of the units.
 #include "train/data/loader.h"
 
 #include <pthread.h>
@@ -55,6 +56,8 @@ class Loader::State {
     find_readable();
     check_size();
     units_ahead_ = std::clamp<std::int64_t>(options_.max_ahead_bytes / unit_bytes, 2, 2 * options_.workers + 2);
+    // Units in which this rank has no batches hold no memory.
+    units_ahead_ *= (options_.period + options_.count - 1) / options_.count;
   }
 
   ~State() { stop_workers(); }
@@ -68,13 +71,12 @@ class Loader::State {
   std::string describe(std::int64_t index) const { return data_->describe(index); }
 
   Batch next() {
-    if (current_.empty()) take_unit();
-    Batch batch = std::move(current_.front());
-    current_.erase(current_.begin());
-    position_ = batch.ends_epoch ? DataPosition{batch.position.epoch + 1, 0}
-                                 : DataPosition{batch.position.epoch, batch.position.batch + 1};
-    samples_ += batch.samples;
-    return batch;
+    while (!is_own(position_)) take_batch();
+    return take_batch();
+  }
+
+  void end_period() {
+    while (place_of(position_) != 0) take_batch();
   }
 
   const DataPosition& position() const { return position_; }
@@ -85,7 +87,7 @@ class Loader::State {
             position.batch, position.epoch, batches_per_epoch());
     stop_workers();
     current_.clear();
-    position_ = position;
+    position_ = origin_ = position;
     const std::int64_t units = units_per_epoch();
     first_unit_ = next_unit_ = position.epoch * units + position.batch / options_.batch_multiplier;
     skip_batches_ = position.batch % options_.batch_multiplier;
@@ -149,7 +151,28 @@ class Loader::State {
     return (batches_per_epoch() + options_.batch_multiplier - 1) / options_.batch_multiplier;
   }
 
+  // The place of a batch in its period, and whether next() returns it.
+  std::int64_t place_of(const DataPosition& position) const {
+    const std::int64_t batches =
+        (position.epoch - origin_.epoch) * batches_per_epoch() + position.batch - origin_.batch;
+    return batches % options_.period;
+  }
+  bool is_own(const DataPosition& position) const {
+    const std::int64_t place = place_of(position);
+    return place >= options_.first && place < options_.first + options_.count;
+  }
+
   // --- the consumer ---
+
+  Batch take_batch() {
+    if (current_.empty()) take_unit();
+    Batch batch = std::move(current_.front());
+    current_.erase(current_.begin());
+    position_ = batch.ends_epoch ? DataPosition{batch.position.epoch + 1, 0}
+                                 : DataPosition{batch.position.epoch, batch.position.batch + 1};
+    samples_ += batch.samples;
+    return batch;
+  }
 
   void take_unit() {
     Unit unit = options_.workers == 0 ? make_here() : wait_for_unit();
@@ -281,6 +304,7 @@ class Loader::State {
     batch.position = position;
     const std::int64_t places = std::min(options_.batch, size() - begin);
     batch.ends_epoch = position.batch + 1 == batches_per_epoch();
+    if (!is_own(position)) return batch;
     std::vector<std::byte*> buffers;
     for (const Field& field : fields_) {
       Shape shape = field.shape;
@@ -349,8 +373,8 @@ class Loader::State {
 
   // Used by the consumer only.
   std::vector<Batch> current_;
-  DataPosition position_;
-  std::int64_t skip_batches_ = 0;  // in the next unit, after seek()
+  DataPosition position_, origin_;  // origin_: where the first period begins; changed only without workers
+  std::int64_t skip_batches_ = 0;   // in the next unit, after seek()
   std::int64_t samples_ = 0, waited_ns_ = 0;
   std::optional<SampleReader> own_reader_;
   std::vector<pthread_t> threads_;
@@ -386,6 +410,9 @@ Batch Loader::next() {
 }
 DataPosition Loader::position() const {
   return state_->position();
+}
+void Loader::end_period() {
+  state_->end_period();
 }
 void Loader::seek(const DataPosition& position) {
   state_->seek(position);

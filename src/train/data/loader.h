@@ -33,6 +33,9 @@ struct LoaderOptions {
   // One weight per sample: an epoch's samples are drawn with replacement in proportion to them (data/sampler.h). If
   // empty, an epoch has each sample once.
   std::vector<double> weights;
+  // next() returns `count` batches from number `first` on of each `period` in a row, counted from the start or from the
+  // position of seek(); the others, which other ranks take, are not made.
+  std::int64_t period = 1, first = 0, count = 1;
 };
 
 // The position of a loader: `batch` batches of epoch `epoch` have been returned.
@@ -80,6 +83,8 @@ class Loader {
   // Waits for the next batch. Throws Error if no sample of the data can be read.
   Batch next();
   DataPosition position() const;
+  // Passes over the batches of the present period that next() does not return.
+  void end_period();
   // Continues with the batch at this position, and drops batches that were made ahead. Throws Error(invalid_argument)
   // for a position that the data do not have.
   void seek(const DataPosition& position);

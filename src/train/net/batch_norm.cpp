@@ -5,6 +5,7 @@
 
 #include "ir/constant_role.h"
 #include "ops/core/infer.h"
+#include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "train/net/layer_weights.h"
@@ -47,7 +48,9 @@ RunningStatistic make_variable(ir::Graph& graph, NodeId id, std::size_t input) {
   const ValueId read = graph.add_variable(name, *graph.constant(constant));
   graph.node(id).inputs[input] = read;
   const std::vector<ValueId>& outputs = graph.node(id).outputs;
-  return {name, read, outputs.size() > input - 2 ? outputs[input - 2] : ValueId{}};
+  const ops::AttributeReader reader(graph.node(id), ops::op_of(graph.node(id)));
+  return {name, read, outputs.size() > input - 2 ? outputs[input - 2] : ValueId{},
+          static_cast<double>(reader.real("momentum"))};
 }
 
 }  // namespace

@@ -14,10 +14,12 @@ namespace tessera::train {
 // training graph are named after the constants of this graph. A graph that was separated before is not changed.
 ir::Graph separate_batch_norm(ir::Graph model);
 
-// A running mean or variance: a variable, the value that reads it, and its next value.
+// A running mean or variance: a variable, the value that reads it, and its next value. For BatchNormalization that is
+// value · momentum + batch · (1 − momentum).
 struct RunningStatistic {
   std::string name;
   ir::ValueId value, next;
+  double momentum = 0;
 };
 
 // Lets each BatchNormalization of a separated graph whose statistics are constants use the statistics of the batch, and

@@ -74,11 +74,13 @@ class Step {
     const ValueId prediction = prepare(true);
     const std::vector<ValueId> results = graph_.outputs(), inputs = graph_.inputs();
     if (options_.teacher) keep_maps(graph_, *options_.teacher);
+    quantisation_states_ = statistics_.size();
     if (options_.batch_norm == BatchNorm::train) add_statistics(train_batch_norm(graph_, options_.frozen));
     make_parameters();
     // Not with quantised weights, which are multiplied without folding.
     if (options_.batch_norm == BatchNorm::frozen && !options_.compress) take_up_frozen_batch_norm(graph_);
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);
+    if (options_.accumulate > 1) begin_micro_batches();
     const Term loss(builder_, add_whole_loss(prediction, inputs));
     graph_.set_outputs(results);
     Term run_loss = loss;
@@ -87,9 +89,12 @@ class Step {
       run_loss = loss * *loss_scale_;
     }
     trained_.gradients = passes::build_gradients(graph_, run_loss.id(), trained_.values, observed_);
-    accumulate();
+    if (micro_batches_) {
+      micro_batches_->gather_rows(loss);
+      micro_batches_->sum_gradients(trained_);
+    }
     if (options_.accumulate == 1) find_row_gradients(builder_, options_.optimiser, trained_);
-    update();
+    update(loss);
     keep_loss(loss);
     const ValueId scaled_loss = run_loss.id();
     name_output(loss.cast(DType::f32).id(), "loss");
@@ -304,27 +309,20 @@ class Step {
 
   // --- backward ---
 
-  // With accumulation, turns trained_.gradients into the sums over all runs since the last update; last_ tells whether
-  // this run performs an update.
-  void accumulate() {
-    if (options_.accumulate == 1) return;
-    const Term run(builder_, graph_.add_variable("train/run", Tensor::scalar(std::int64_t{0})));
-    last_ = run.equals(whole(options_.accumulate - 1));
-    graph_.set_variable_update("train/run", last_->choose(whole(0), run + whole(1)).id());
-    for (std::size_t i = 0; i < trained_.values.size(); ++i) {
-      const std::string name = trained_.names[i] + "/gradient";
-      const Term sum(builder_, graph_.add_variable(name, zero_tensor(DType::f32, shape_of(i))));
-      const Term total = sum + Term(builder_, trained_.gradients[i]);
-      graph_.set_variable_update(name, last_->choose(total.zeros(), total).id());
-      trained_.gradients[i] = total.id();
-    }
+  void begin_micro_batches() {
+    require(options_.ranks.ranks == 1 || quantisation_states_ == 0, ErrorKind::unsupported,
+            "fake quantisation follows the ranges of one micro-batch after the other, which {} ranks run at the same "
+            "time: train with [compress] on one rank",
+            options_.ranks.ranks);
+    micro_batches_.emplace(builder_, options_.accumulate, options_.ranks);
+    last_ = micro_batches_->last();
+    micro_batches_->separate_statistics(
+        {statistics_.begin() + static_cast<std::ptrdiff_t>(quantisation_states_), statistics_.end()});
   }
-
-  Shape shape_of(std::size_t parameter) const { return *graph_.value(trained_.values[parameter]).type.shape(); }
 
   // --- update ---
 
-  void update() {
+  void update(Term loss) {
     const Term rate(builder_, graph_.add_input("learning_rate", ir::ValueType::tensor(DType::f32, ir::Dims{})));
     const Term count(builder_, graph_.add_variable("train/count", Tensor::scalar(std::int64_t{0})));
     Term scale = number(1.0 / static_cast<double>(options_.accumulate));
@@ -346,7 +344,7 @@ class Step {
     const std::vector<ValueId> updated =
         add_optimiser(builder_, options_.optimiser, trained_, {rate.id(), next_count.id(), scale.id(), apply.id()});
     if (options_.average_decay > 0) update_averages(updated, apply);
-    update_statistics(finite);
+    update_statistics(finite, loss);
     name_output(norm.id(), "gradient_norm");
     name_output(finite.apply("Not").id(), "skipped");
   }
@@ -358,10 +356,19 @@ class Step {
   }
 
   void keep_loss(Term loss) {
-    const Term finite = loss.apply("Abs") < HUGE_VAL;  // false for NaN too
     const Term sum(builder_, graph_.add_variable("train/loss_sum", Tensor::scalar(0.0)));
-    graph_.set_variable_update("train/loss_sum", (sum + finite.choose(loss, 0).cast(DType::f64)).id());
-    count_where("train/loss_count", finite);
+    if (!micro_batches_) {
+      const Term finite = loss.apply("Abs") < HUGE_VAL;  // false for NaN too
+      graph_.set_variable_update("train/loss_sum", (sum + finite.choose(loss, 0).cast(DType::f64)).id());
+      return count_where("train/loss_count", finite);
+    }
+    const Term losses = micro_batches_->losses();
+    const Term finite = losses.apply("Abs") < HUGE_VAL;
+    const Term total = sum + finite.choose(losses, 0).cast(DType::f64).sum({0}, false);
+    graph_.set_variable_update("train/loss_sum", (last_ ? last_->choose(total, sum) : total).id());
+    const Term count(builder_, graph_.add_variable("train/loss_count", Tensor::scalar(std::int64_t{0})));
+    const Term counted = count + finite.cast(DType::i64).sum({0}, false);
+    graph_.set_variable_update("train/loss_count", (last_ ? last_->choose(counted, count) : counted).id());
   }
 
   void update_loss_scale(Term finite) {
@@ -382,11 +389,17 @@ class Step {
     graph_.set_variable_update("train/good_steps", steps.id());
   }
 
-  // The statistics of a run that overflowed may be NaN, and are dropped.
-  void update_statistics(Term finite) {
-    for (const RunningStatistic& each : statistics_) {
-      const Term next(builder_, each.next), before(builder_, each.value);
-      graph_.set_variable_update(each.name, finite.choose(next, before).id());
+  // The statistics of a run that overflowed may be NaN, and are dropped. With accumulation, those of BatchNormalization
+  // change once in an update.
+  void update_statistics(Term finite, Term loss) {
+    const Term of_run = micro_batches_ ? finite & (loss.apply("Abs") < HUGE_VAL) : finite;
+    const Term of_update = last_ ? finite & *last_ : finite;
+    for (std::size_t i = 0; i < statistics_.size(); ++i) {
+      const RunningStatistic& each = statistics_[i];
+      const Term before(builder_, each.value);
+      const bool folds = micro_batches_ && i >= quantisation_states_;
+      const Term next = folds ? micro_batches_->folded(i - quantisation_states_) : Term(builder_, each.next);
+      graph_.set_variable_update(each.name, (folds ? of_update : of_run).choose(next, before).id());
     }
   }
 
@@ -412,8 +425,10 @@ class Step {
   std::vector<std::pair<std::string, std::string>> untrained_;
   std::vector<std::string> reasons_;
   TrainedParameters trained_;
-  std::vector<ValueId> observed_;  // values at which gradients stop
-  std::vector<RunningStatistic> statistics_;
+  std::vector<ValueId> observed_;             // values at which gradients stop
+  std::vector<RunningStatistic> statistics_;  // first those of fake quantisation
+  std::size_t quantisation_states_ = 0;
+  std::optional<MicroBatchGraph> micro_batches_;  // with accumulation
   passes::RecomputeReport recompute_;
   std::optional<Term> loss_scale_, last_;
 };

@@ -12,6 +12,7 @@
 #include "passes/training/recompute.h"
 #include "train/net/distillation.h"
 #include "train/net/losses.h"
+#include "train/net/micro_batches.h"
 
 namespace tessera::train {
 
@@ -38,8 +39,10 @@ struct TrainingGraphOptions {
   OptimiserOptions optimiser;
   LossScaleOptions loss_scale;
   DType precision = DType::f32;  // the element type of products, see train/net/mixed_precision.h
-  std::int64_t accumulate = 1;   // gradients of so many runs are averaged for one update
-  double average_decay = 0;      // if above 0, an exponential moving average of each parameter is kept
+  // Gradients of so many micro-batches are averaged for one update; each rank runs a block of them.
+  std::int64_t accumulate = 1;
+  RankShare ranks;
+  double average_decay = 0;  // if above 0, an exponential moving average of each parameter is kept
   std::int64_t recompute_bytes =
       0;  // if above 0, see passes/training/recompute.h; needs a model whose shapes are all known
   // Fuses attention that the model spells out into one node, whose gradient stores no scores, if `precision` is f32.
@@ -60,11 +63,11 @@ struct TrainingGraphOptions {
 //              gradient_norm: f32 [], before clipping.
 //              skipped: bool [], whether a gradient was not finite, so that the step changed no parameter
 //   variables  each parameter, by its name; NAME/first and NAME/second: the optimiser's state; NAME/average;
-//              NAME/gradient: accumulated gradients; each running mean and variance of BatchNormalization, by its name,
-//              which a run changes if its gradients are finite; train/count: i64 [], number of updates;
-//              train/loss_scale, train/good_steps; train/run: i64 [], runs since the last update; and for a host that
-//              reads rarely: train/loss_sum: f64 [], the sum of all finite losses; train/loss_count: i64 [], their
-//              number; train/skipped: i64 [], number of skipped updates
+//              NAME/gradient_sums: accumulated gradients; each running mean and variance of BatchNormalization, by its
+//              name, which an update changes if its gradients are finite; train/count: i64 [], number of updates;
+//              train/loss_scale, train/good_steps; train/run: i64 [], runs since the last update; train/rows: losses
+//              and statistics of those runs; and for a host that reads rarely: train/loss_sum: f64 [], the sum of all
+//              finite losses; train/loss_count: i64 [], their number; train/skipped: i64 [], number of skipped updates
 struct TrainingGraph {
   ir::Graph graph;
   std::vector<std::string> parameters;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "io/npz.h"
+#include "train/net/micro_batches.h"
 
 namespace tessera::train {
 namespace {
@@ -149,7 +150,7 @@ namespace {
 
 // Whether the variable belongs to the optimiser, to moving averages, accumulation or pruning.
 bool is_state(std::string_view name) {
-  constexpr std::array<std::string_view, 5> kEndings = {"/first", "/second", "/average", "/gradient", "/mask"};
+  constexpr std::array<std::string_view, 4> kEndings = {"/first", "/second", "/average", "/mask"};
   return name.starts_with("train/") ||
          std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
@@ -178,6 +179,7 @@ void check_fits(const Checkpoint& checkpoint, const VariableSnapshot& training, 
   std::vector<std::string> missing, foreign;
   std::set<std::string> known;
   for (const std::string& name : training.names()) {
+    if (is_within_update(name)) continue;
     known.insert(name);
     const auto found = checkpoint.variables.find(name);
     if (found == checkpoint.variables.end()) {
@@ -193,7 +195,7 @@ void check_fits(const Checkpoint& checkpoint, const VariableSnapshot& training, 
             name_of(expected.dtype()), to_string(expected.shape()));
   }
   for (const auto& [name, value] : checkpoint.variables) {
-    if (!known.contains(name)) foreign.push_back(name);
+    if (!known.contains(name) && !is_within_update(name)) foreign.push_back(name);
   }
   check_names(missing, path.string(), "it has no");
   check_names(foreign, path.string(), "only it has");

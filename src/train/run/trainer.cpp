@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/peak_memory.h"
 #include "io/output_file.h"
+#include "tessera/version.h"
 #include "train/data/tables/column_graph.h"
 #include "train/evaluation/evaluation_json.h"
 #include "train/net/fake_quantisation.h"
@@ -68,7 +69,9 @@ Model Trainer::State::trained(const std::map<std::string, Tensor>& values) const
 Checkpoint Trainer::State::checkpoint() const {
   Checkpoint state = at;
   const VariableSnapshot snapshot = session->variables()->snapshot();
-  for (const std::string& name : snapshot.names()) state.variables[name] = snapshot.variable(name);
+  for (const std::string& name : snapshot.names()) {
+    if (!is_within_update(name)) state.variables[name] = snapshot.variable(name);
+  }
   return state;
 }
 
@@ -79,7 +82,9 @@ void Trainer::State::resume(const std::string& path) {
   Checkpoint found = newest_checkpoint(path);
   check_fits(found, session->variables()->snapshot(), path);
   at = std::move(found);
-  for (const auto& [name, value] : at.variables) session->set_variable(name, value);
+  for (const auto& [name, value] : at.variables) {
+    if (!is_within_update(name)) session->set_variable(name, value);
+  }
   at.variables.clear();
   loader->seek(at.position);
 }
@@ -139,11 +144,15 @@ void Trainer::State::step(const TrainingHooks& hooks, bool with_timings) {
   if (config.optimiser.schedule.name == "plateau") learning_rate_ *= at.plateau.share;
   NamedValues inputs;
   DataPosition position;
-  for (std::int64_t i = 0; i < config.accumulate; ++i) {
+  if (communicator != nullptr) communicator->set_step(at.step);
+  // That of the step's last batch, whichever rank runs it.
+  const std::int64_t per_epoch = loader->batches_per_epoch();
+  epoch_ = (at.position.epoch * per_epoch + at.position.batch + config.accumulate - 1) / per_epoch;
+  std::int64_t samples = 0;
+  for (std::int64_t i = 0; i < block.count; ++i) {
     const Batch batch = loader->next();
     for (const auto& [field, range] : target_ranges) check_target(batch, field, range, *loader);
     if (i == 0) position = batch.position;
-    epoch_ = batch.position.epoch;
     inputs = inputs_of(binding, batch.fields);
     inputs.emplace("learning_rate", Tensor::scalar(static_cast<float>(learning_rate_)));
     RunOptions how;
@@ -152,9 +161,12 @@ void Trainer::State::step(const TrainingHooks& hooks, bool with_timings) {
     how.capture = !reads_every_step_;
     if (with_timings) how.timings = hooks.timings;
     run_once(hooks, inputs, how, reads_every_step_ || (at.step + 1) % config.log_every == 0);
-    at.samples += batch.samples;
-    at.position = loader->position();
+    samples += batch.samples;
   }
+  // All batches of a training have the same size.
+  at.samples += samples / block.count * config.accumulate;
+  loader->end_period();
+  at.position = loader->position();
   ++at.step;
   if (reads_every_step_ || at.step % config.log_every == 0) check_finite(inputs, position);
 }
@@ -180,7 +192,7 @@ std::string Trainer::State::fault_in_data(const DataPosition& position) const {
   const std::unique_ptr<Loader> again = make_loader(0);
   again->seek(position);
   std::string fault;
-  for (std::int64_t i = 0; i < config.accumulate && fault.empty(); ++i)
+  for (std::int64_t i = 0; i < block.count && fault.empty(); ++i)
     fault = first_not_finite(again->next(), binding, *again);
   return fault.empty() ? "" : "the data: " + fault;
 }
@@ -188,18 +200,19 @@ std::string Trainer::State::fault_in_data(const DataPosition& position) const {
 void Trainer::State::fail_not_finite(const NamedValues& inputs, const DataPosition& position) {
   std::string where;
   try {
-    where = fault_in_data(position);
+    where = first_answer("fault in data", fault_in_data(position));
     if (where.empty()) {
       std::map<std::string, Tensor> variables;
       const VariableSnapshot snapshot = session->variables()->snapshot();
       for (const std::string& name : snapshot.names()) variables[name] = snapshot.variable(name);
       where = first_not_finite(step_model->graph(), inputs, variables, session_options(), {.seed = seed_of_run()});
+      where = first_answer("fault in step", where);
     }
   } catch (const Error& error) {
     where = "it could not be found out where: " + error.message();
   }
   if (where.empty()) where = "it appears in an earlier step than the one that was looked at";
-  const bool in_data = where.starts_with("the data");
+  const bool in_data = where.find("the data: ") != std::string::npos;
   fail(
       ErrorKind::failed,
       "training stopped at step {} (epoch {}, batch {}) because a gradient is not finite: {}. {} The weights are those "
@@ -236,9 +249,10 @@ StepReport Trainer::State::report() {
 }
 
 void Trainer::State::save_checkpoint(const TrainingHooks& hooks) {
-  if (config.output.empty()) return;
+  if (config.output.empty() && communicator == nullptr) return;
   // A running evaluation is only awaited if it is not of this step; one of this step is repeated by a resumed training.
   if (pending_ && pending_->step != at.step) end_evaluation(hooks);
+  if (config.output.empty()) return;
   at.seconds = base_seconds_ + seconds_since(begin_);
   const fs::path path = file(checkpoint_name(at.step));
   write_checkpoint(path, checkpoint());
@@ -249,21 +263,71 @@ void Trainer::State::save_checkpoint(const TrainingHooks& hooks) {
   if (hooks.checkpoint) hooks.checkpoint(path.string());
 }
 
+std::string Trainer::State::first_answer(const std::string& name, const std::string& own) const {
+  if (communicator == nullptr) return own;
+  const auto answers = communicator->gather(name, std::as_bytes(std::span(own)));
+  for (std::size_t rank = 0; rank < answers.size(); ++rank) {
+    if (answers[rank].empty()) continue;
+    return fmt::format("on rank {}, {}", rank,
+                       std::string_view(reinterpret_cast<const char*>(answers[rank].data()), answers[rank].size()));
+  }
+  return "";
+}
+
+void Trainer::State::check_ranks() const {
+  if (communicator == nullptr) return;
+  std::string net, variables;
+  for (const ir::ValueId id : step_model->graph().inputs()) {
+    const ir::ValueInfo& input = step_model->graph().value(id);
+    net += fmt::format("{} {};", input.name, ir::to_string(input.type));
+  }
+  const VariableSnapshot snapshot = session->variables()->snapshot();
+  for (const std::string& name : snapshot.names()) {
+    if (is_within_update(name)) continue;
+    const Tensor value = snapshot.variable(name);
+    const auto hash =
+        std::hash<std::string_view>()({static_cast<const char*>(value.raw()), static_cast<std::size_t>(value.bytes())});
+    variables += fmt::format("{} {} {:x};", name, to_string(value.shape()), value.dtype() == DType::string ? 0 : hash);
+  }
+  const std::pair<const char*, std::string> facts[] = {
+      {"the version of Tessera", TESSERA_VERSION},
+      {"the inputs of the net", net},
+      {"the weights and the state of the training", variables},
+      {"the training data", fmt::format("{} samples, {} batches", data.train->size(), loader->batches_per_epoch())},
+      {"the steps, the seed or the batches of a step",
+       fmt::format("{} {} {} {}", steps, config.seed, config.accumulate, config.data.batch)},
+      {"the step to begin at", fmt::format("{} {} {}", at.step, at.position.epoch, at.position.batch)},
+      {"the optimiser, the loss or the precision",
+       fmt::format("{} {} {} {} {}", config.optimiser.name, config.optimiser.learning_rate,
+                   config.optimiser.weight_decay, config.loss.name, config.precision)}};
+  for (const auto& [what, own] : facts) {
+    const auto all = communicator->gather("facts", std::as_bytes(std::span(own)));
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+      require(all[rank] == all[0], ErrorKind::invalid_argument,
+              "rank {} differs from rank 0 in {}: start all ranks with the same configuration, files and program", rank,
+              what);
+    }
+  }
+}
+
 TrainingResult Trainer::State::run(const TrainingHooks& hooks) {
   begin_ = reported_ = SteadyClock::now();
   base_seconds_ = at.seconds;
   reported_samples_ = at.samples;
   skipped_ = counter("train/skipped");
+  check_ranks();
   const RunFolder folder = config.output.empty() ? RunFolder() : open_output();
   TrainingResult result;
   const auto cancelled = [&] { return hooks.cancellation != nullptr && hooks.cancellation->flag().load(); };
   if (at.step > 0 && at.step < steps && is_due(config.evaluate_every)) begin_evaluation(hooks);
   const std::int64_t timed_step = at.step + std::min<std::int64_t>(5, steps - at.step - 1);
-  while (at.step < steps && !cancelled() && !result.stopped_early) {
+  while (at.step < steps && !agreed("cancelled", cancelled()) && !result.stopped_early) {
     try {
       step(hooks, hooks.timings != nullptr && at.step == timed_step);
     } catch (...) {
-      end_evaluation(hooks);  // so that the log has all lines up to the fault
+      // So that the log has all lines up to the fault. Other ranks have other faults, or none.
+      if (communicator == nullptr) end_evaluation(hooks);
+      else if (leads() && pending_ && !pending_->reports) log_evaluation(hooks);
       throw;
     }
     if (hooks.progress) hooks.progress(at.step, steps);
@@ -321,7 +385,13 @@ std::int64_t Trainer::step() const {
   return state_->at.step;
 }
 TrainingResult Trainer::run(const TrainingHooks& hooks) {
-  return state_->run(hooks);
+  try {
+    return state_->run(hooks);
+  } catch (const std::exception& error) {
+    // Ranks that wait for this one learn why it does not come.
+    if (state_->communicator != nullptr) state_->communicator->stop(error.what());
+    throw;
+  }
 }
 EvaluationReport Trainer::evaluate(const std::string& data) {
   return state_->evaluate(data);

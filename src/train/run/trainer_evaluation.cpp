@@ -1,6 +1,8 @@
 // Evaluates a training while it goes on and tests it at its end.
+#include <cstring>
 #include <utility>
 
+#include "base/error.h"
 #include "train/run/trainer_state.h"
 
 namespace tessera {
@@ -20,6 +22,10 @@ void Trainer::State::begin_evaluation(const TrainingHooks& hooks) {
   if (judging_data().empty()) return;
   pending_.emplace();
   pending_->step = at.step;
+  if (!leads()) {
+    if (config.optimiser.schedule.name == "plateau") end_evaluation(hooks);
+    return;
+  }
   Evaluator* const judge = &evaluator_of(judging_data());
   Evaluator* const training = config.evaluate_training ? &evaluator_of("train") : nullptr;
   pending_->result = std::async(std::launch::async, [this, judge, training, values = weights(), step = at.step] {
@@ -46,8 +52,8 @@ void Trainer::State::tell(const EvaluationReport& report, const TrainingHooks& h
 
 void Trainer::State::end_evaluation(const TrainingHooks& hooks) {
   if (!pending_) return;
-  if (!pending_->reports) log_evaluation(hooks);
-  const EvaluationReport report = pending_->reports->front();
+  if (leads() && !pending_->reports) log_evaluation(hooks);
+  const EvaluationReport report = shared_report(leads() ? std::optional(pending_->reports->front()) : std::nullopt);
   pending_.reset();
   last_evaluation = report;
   if (report.best) at.best = report;
@@ -70,7 +76,36 @@ void Trainer::State::log_evaluation(const TrainingHooks& hooks) {
   for (const StepReport& line : later) log(line, hooks);
 }
 
+// The figures of the evaluation by rank 0 that later steps need, on every rank.
+EvaluationReport Trainer::State::shared_report(const std::optional<EvaluationReport>& own) const {
+  if (communicator == nullptr) return *own;
+  struct Figures {
+    std::int64_t step, samples;
+    double value, loss;
+    bool best;
+  } figures{};
+  if (own) figures = {own->step, own->samples, own->value, own->loss, own->best};
+  const std::vector<std::byte> told = communicator->broadcast("evaluation", std::as_bytes(std::span(&figures, 1)));
+  if (own) return *own;
+  require(told.size() == sizeof figures, ErrorKind::failed, "rank 0 tells {} bytes of its evaluation, expected {}",
+          told.size(), sizeof figures);
+  std::memcpy(&figures, told.data(), sizeof figures);
+  EvaluationReport report;
+  report.step = figures.step;
+  report.metric = config.metric;
+  report.value = figures.value;
+  report.loss = figures.loss;
+  report.samples = figures.samples;
+  report.best = figures.best;
+  report.data = judging_data();
+  return report;
+}
+
 void Trainer::State::log(const StepReport& report, const TrainingHooks& hooks) {
+  if (!leads()) {
+    if (hooks.step) hooks.step(report);
+    return;
+  }
   if (pending_ && !pending_->reports) {
     pending_->later.push_back(report);
     if (pending_->result.wait_for(std::chrono::seconds(0)) == std::future_status::ready) log_evaluation(hooks);
@@ -108,7 +143,7 @@ EvaluationReport Trainer::State::test(const Weights& values, std::int64_t step, 
 
 // Evaluates the test data once at the end, if other data judge the training meanwhile.
 void Trainer::State::run_tests(const TrainingHooks& hooks, TrainingResult& result) {
-  if (!data.validation || !data.test) return;
+  if (!data.validation || !data.test || !leads()) return;
   result.test = test(weights(), at.step, hooks);
   if (!at.best) return;
   if (at.best->step == at.step) {

@@ -43,6 +43,14 @@ struct Trainer::State : train::TrainingSetup {
   };
 
   train::RunFolder open_output();
+  // Throws Error(failed) unless all ranks train the same net on the same data in the same way.
+  void check_ranks() const;
+  // The first answer that is not empty of all ranks, preceded by the rank; this rank's answer where it trains alone.
+  std::string first_answer(const std::string& name, const std::string& own) const;
+  // The decision of rank 0.
+  bool agreed(const std::string& name, bool own) const {
+    return communicator == nullptr ? own : communicator->agree(name, own);
+  }
   void step(const TrainingHooks& hooks, bool with_timings);
   void run_once(const TrainingHooks& hooks, const NamedValues& inputs, const RunOptions& how, bool reads);
   std::uint64_t seed_of_run() const;
@@ -55,6 +63,7 @@ struct Trainer::State : train::TrainingSetup {
   void begin_evaluation(const TrainingHooks& hooks);
   void end_evaluation(const TrainingHooks& hooks);
   void log_evaluation(const TrainingHooks& hooks);
+  EvaluationReport shared_report(const std::optional<EvaluationReport>& own) const;
   void tell(const EvaluationReport& report, const TrainingHooks& hooks);
   EvaluationReport test(const Weights& values, std::int64_t step, const TrainingHooks& hooks);
   void run_tests(const TrainingHooks& hooks, TrainingResult& result);

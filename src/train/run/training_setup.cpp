@@ -120,9 +120,21 @@ TrainingSetup::TrainingSetup(const Model& model, TrainingConfig given)
     const std::string name = each.substr(0, each.find('@'));
     if (name != "loss") make_metric(name);
   }
+  find_rank();
   data = open_data(config.data);
   bind_data();
   make_sessions();
+}
+
+void TrainingSetup::find_rank() {
+  block = {0, config.accumulate};
+  if (config.communicator == 0) return;
+  communicator = base::find_communicator(config.communicator);
+  graph_options.ranks = {communicator->rank(), communicator->size(), config.communicator};
+  graph_options.accumulate = config.accumulate;
+  check_options(graph_options);
+  block = base::SumBlock::of_rank(config.accumulate, communicator->rank(), communicator->size());
+  if (!leads()) config.output.clear();
 }
 
 // Replaces "balanced" weights by numbers.
@@ -145,6 +157,9 @@ LoaderOptions TrainingSetup::loader_options() const {
   options.workers = config.data.workers;
   options.batch_multiplier = config.data.batch_multiplier;
   options.mixup = config.data.mixup;
+  options.period = config.accumulate;
+  options.first = block.first;
+  options.count = block.count;
   const std::string& sampling = config.data.sampling;
   require(sampling == "once" || config.data.shuffle, ErrorKind::invalid_argument,
           "data.sampling = \"{}\" draws samples at random, but data.shuffle is false", sampling);
@@ -285,7 +300,7 @@ void TrainingSetup::make_sessions() {
   step_model.emplace(std::make_shared<const ir::Graph>(std::move(made.graph)));
   session.emplace(*step_model, session_options());
   for (const char* name : {"validation", "test"}) {
-    if (has_data(name)) evaluator_of(name);
+    if (has_data(name) && leads()) evaluator_of(name);
   }
 }
 

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/communicator.h"
+#include "base/numbers/sum_tree.h"
 #include "tessera/train.h"
 #include "train/data/data_source.h"
 #include "train/data/loader.h"
@@ -42,6 +44,8 @@ struct TrainingSetup {
   std::vector<std::string> statistics;                         // names of running means and variances
   std::vector<std::pair<std::string, std::string>> untrained;  // see TrainingGraph
   std::map<std::string, TargetRange> target_ranges;            // by field; others are not checked
+  std::shared_ptr<base::Communicator> communicator;            // null where this process trains alone
+  base::SumBlock block;                                        // the micro-batches of each step that this rank runs
   std::optional<Loader> loader;
   std::optional<Model> step_model;
   std::optional<Session> session;    // that runs the step
@@ -51,6 +55,8 @@ struct TrainingSetup {
   std::int64_t steps = 0, steps_per_epoch = 0;
 
   SessionOptions session_options() const;
+  // Whether this rank writes files and evaluates, as one of all ranks does.
+  bool leads() const { return communicator == nullptr || communicator->rank() == 0; }
   // The evaluator of "test", "validation" or "train" data, made at its first use. Throws Error(invalid_argument) if
   // there are no such data.
   Evaluator& evaluator_of(const std::string& data);
@@ -66,6 +72,7 @@ struct TrainingSetup {
  private:
   Model sized(const Model& model) const;
   std::shared_ptr<const Dataset> data_of(const std::string& name) const;
+  void find_rank();
   void balance_losses();
   LoaderOptions loader_options() const;
   void bind_data();

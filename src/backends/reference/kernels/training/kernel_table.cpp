@@ -51,6 +51,13 @@ std::span<const KernelEntry> training_kernels() {
        .in_place_pair = updates_operand<3>},
       // global_norm
       {.op = "tessera::GlobalNorm", .name = "reference_global_norm", .function = global_norm},
+      // micro_batch_sums
+      {.op = "tessera::AddMicroBatch",
+       .name = "reference_add_micro_batch",
+       .function = add_micro_batch,
+       .in_place_inputs = 1u << 2},
+      {.op = "tessera::SumOverRanks", .name = "reference_sum_over_ranks", .create = make_sum_over_ranks},
+      {.op = "tessera::GatherOverRanks", .name = "reference_gather_over_ranks", .create = make_gather_over_ranks},
       // optimiser_step
       {.op = "tessera::OptimiserStep",
        .name = "reference_optimiser_step",

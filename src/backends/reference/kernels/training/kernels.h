@@ -26,6 +26,11 @@ void momentum(KernelContext&);
 // global_norm.cpp
 void global_norm(KernelContext&);
 
+// micro_batch_sums.cpp
+void add_micro_batch(KernelContext&);
+KernelPointer make_sum_over_ranks(const ops::NodeView&, WeightStore&);
+KernelPointer make_gather_over_ranks(const ops::NodeView&, WeightStore&);
+
 // optimiser_step.cpp
 void optimiser_step(KernelContext&);
 void row_optimiser_step(KernelContext&);
