@@ -59,11 +59,11 @@ if(TESSERA_PCH)
   tessera_pch_target(tessera_pch_light ${TESSERA_LIGHT_OPTIONS})
 endif()
 
-# tessera_unity(TARGET): with TESSERA_UNITY its files are compiled eight at a time, and the templates that they share
+# tessera_unity(TARGET): with TESSERA_UNITY its files are compiled twenty at a time, and the templates that they share
 # once for all of them.
 function(tessera_unity target)
   if(TESSERA_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 20)
   endif()
 endfunction()
 
