@@ -7,7 +7,7 @@
 namespace tessera::text {
 namespace {
 
-constexpr std::int64_t kMostTokens = 1 << 20;  // that a file may ask to pad to
+constexpr std::int64_t kMostPadding = 1 << 20;  // that a file may ask to pad to
 
 bool is_left(const nlohmann::json& part) {
   const std::string direction = text_of(part, "direction", "Right");
@@ -103,9 +103,9 @@ Padding read_padding(const nlohmann::json& part) {
   result.id = whole_number(part, "pad_id", 0);
   result.type = whole_number(part, "pad_type_id", 0);
   result.token = text_of(part, "pad_token", "[PAD]");
-  require(result.fixed_length >= 0 && result.fixed_length <= kMostTokens && result.multiple_of <= kMostTokens,
+  require(result.fixed_length >= 0 && result.fixed_length <= kMostPadding && result.multiple_of <= kMostPadding,
           ErrorKind::invalid_argument, "the tokenizer pads to {} tokens or a multiple of {}, expected 0 to {}",
-          result.fixed_length, result.multiple_of, kMostTokens);
+          result.fixed_length, result.multiple_of, kMostPadding);
   return result;
 }
 
