@@ -15,7 +15,7 @@
 namespace tessera::apps {
 namespace {
 
-std::string duration(double seconds) {
+std::string time_text(double seconds) {
   return base::format_duration_ns(std::llround(seconds * 1e9));
 }
 
@@ -101,7 +101,7 @@ void measure_degrees(const ObfuscationOptions& options, const ModelOptions& mode
              "memory", "operators", "patterns", "subgraphs", "(chance)");
   for (const ObfuscationFigures& each : figures)
     fmt::print("{:<6} {:>11} {:>10} {:>10} {:>11} {:>9.0f}% {:>8.0f}% {:>9.0f}% {:>9.0f}%\n", each.degree,
-               base::format_bytes(each.file_bytes), duration(each.load_seconds), duration(each.run_seconds),
+               base::format_bytes(each.file_bytes), time_text(each.load_seconds), time_text(each.run_seconds),
                base::format_bytes(each.memory_bytes), 100 * each.similarity.operators, 100 * each.similarity.patterns,
                100 * each.similarity.subgraphs, 100 * each.similarity.subgraphs_by_chance);
   fmt::print("degree 0 is the package of 'tessera optimize', to which the others are compared\n");

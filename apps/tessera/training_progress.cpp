@@ -12,7 +12,7 @@
 namespace tessera::apps {
 namespace {
 
-std::string duration(double seconds) {
+std::string clock_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(seconds + 0.5);
   if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
@@ -45,7 +45,7 @@ void TrainingProgress::show(std::int64_t step, std::int64_t steps) {
   std::string line = fmt::format("{} {}/{}", bar, step, steps);
   if (last_) line += fmt::format("  loss {:.4g}  {:.0f} samples/s", last_->loss, last_->samples_per_s);
   if (evaluation_) line += fmt::format("  {} {} {:.4f}", evaluation_->data, evaluation_->metric, evaluation_->value);
-  line += fmt::format("  {} left", duration(left));
+  line += fmt::format("  {} left", clock_text(left));
   fmt::print(stderr, "\r\x1b[K{}", line);
   std::fflush(stderr);
 }
