@@ -35,8 +35,8 @@ def qualified(name):
 
 
 # Headers of parts that there is no shared library of.
-ONLY_STATIC = {"deep_compression.h", "dictionary.h", "graph.h", "prune.h", "quantise.h", "resident_models.h", "share.h",
-               "tokenizer.h", "train.h"}
+ONLY_STATIC = {"deep_compression.h", "dictionary.h", "generate.h", "graph.h", "prune.h", "quantise.h",
+               "resident_models.h", "share.h", "tokenizer.h", "train.h"}
 
 
 def declared(folder):

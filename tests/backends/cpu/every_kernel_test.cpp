@@ -104,6 +104,14 @@ Tensor rows_of_zeros(const Shape& shape, std::uint64_t seed) {
   return tensor;
 }
 
+// Whole numbers from -127 to 127, with 127 in each block of 32: rounded to 8 bits a block, they stay as they are.
+Tensor whole_numbers(const Shape& shape) {
+  Tensor tensor(DType::f32, shape);
+  for (std::int64_t i = 0; i < tensor.elements(); ++i)
+    tensor.mutable_data<float>()[i] = i % 32 == 0 ? 127 : static_cast<float>(i * 37 % 255 - 127);
+  return tensor;
+}
+
 // Calls for entries that no example suits.
 std::vector<OpCall> kernel_calls() {
   const ir::Attributes rounded{{"precision", std::string("bf16")}},
@@ -154,6 +162,14 @@ std::vector<OpCall> kernel_calls() {
       {"tessera::Linear", {x, mostly_zero({5, 20}, 31), numbers(DType::f32, {20}, 32)}},
       {"tessera::Linear", {x, mostly_zero({5, 20}, 40), numbers(DType::f32, {20}, 41)}, rounded},
       {"MatMul", {x, mostly_zero({5, 20}, 33)}},
+      {"com.microsoft::MatMulNBits",
+       {whole_numbers({3, 64}), random_tensor(DType::u8, {5, 2, 16}, 45, 0, 255),
+        random_tensor(DType::f32, {5, 2}, 46, 0.25, 0.25)},
+       {{"K", std::int64_t{64}},
+        {"N", std::int64_t{5}},
+        {"bits", std::int64_t{4}},
+        {"block_size", std::int64_t{32}},
+        {"accuracy_level", std::int64_t{4}}}},
       {"Gemm", {x, mostly_zero({5, 20}, 34), numbers(DType::f32, {20}, 35)}},
       {"tessera::QuantisedConv",
        {bytes(DType::u8, {1, 7, 9, 6}, 18), bytes(DType::i8, {6, 1, 3, 3}, 19), numbers(DType::f32, {6}, 20),
@@ -252,8 +268,11 @@ TEST(EveryKernel, IsComparedWithTheReferenceOnEachInstructionSet) {
     }
     // It decomposes into a Scan, which no single call can run: recurrent/recurrent_s8_test.cpp compares it.
     left.erase({"com.microsoft::DynamicQuantizeLSTM", "cpu_dynamic_quantize_lstm"});
-    // It rejects every node without AVX2.
-    if (mode.isa < Isa::avx2) left.erase({"tessera::BlockLinear", "cpu_packed_block_linear"});
+    // They reject every node without AVX2.
+    if (mode.isa < Isa::avx2) {
+      left.erase({"tessera::BlockLinear", "cpu_packed_block_linear"});
+      left.erase({"com.microsoft::MatMulNBits", "cpu_packed_matmul_n_bits"});
+    }
     EXPECT_TRUE(left.empty()) << "no call reaches " << listed_entries(left);
   }
   if (!cannot_run.empty())

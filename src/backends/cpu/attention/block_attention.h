@@ -3,8 +3,9 @@
 // share them, and for up to kRunRows rows of neighbouring positions, so that what a row computes depends on its
 // position alone.
 //
-// `Table` says where rows are: rows(), sequence(row), −1 for a row of none, and position(row). `Rows` are keys or
-// values: size(), and load(table, sequence, head, begin, end, stride, to), which copies positions [begin, end).
+// `Table` says where rows are: rows(), sequence(row), −1 for a row of none, position(row), and end(row), before which
+// the positions that it sees lie. `Rows` are keys or values: size(), and load(table, sequence, head, begin, end,
+// stride, to), which copies positions [begin, end).
 #pragma once
 
 #include <algorithm>
@@ -113,7 +114,7 @@ class BlockAttention {
     std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = 0;
     for (std::int64_t row = run.first; row < run.first + run.count; ++row) {
       begin = std::min(begin, begin_of(row));
-      end = std::max(end, table_.position(row) + 1);
+      end = std::max(end, table_.end(row));
     }
     while (begin < end) {
       const std::int64_t next = std::min(end, (begin / kKeyBlock + 1) * kKeyBlock);
@@ -122,7 +123,7 @@ class BlockAttention {
       values_.load(table_, sequence, kv_head, begin, next, value_width_, work_.values.data());
       // The rows that see the block follow each other, as their positions do.
       std::int64_t first = run.first, last = run.first + run.count;
-      while (first < last && table_.position(first) < begin) ++first;
+      while (first < last && table_.end(first) <= begin) ++first;
       while (last > first && begin_of(last - 1) >= next) --last;
       const std::int64_t end_line = (last - run.first) * in_group_;
       for (std::int64_t line = (first - run.first) * in_group_; line < end_line; line += kLines)
@@ -141,7 +142,7 @@ class BlockAttention {
     Seen seen[kLines], common{0, end - begin};
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t row = run.first + (line + i) / in_group_;
-      seen[i] = {std::max(begin, begin_of(row)) - begin, std::min(end, table_.position(row) + 1) - begin};
+      seen[i] = {std::max(begin, begin_of(row)) - begin, std::min(end, table_.end(row)) - begin};
       common = {std::max(common.begin, seen[i].begin), std::min(common.end, seen[i].end)};
       const float factor =
           attention_rows().weigh(scores + i * kKeyBlock + seen[i].begin, seen[i].end - seen[i].begin,

@@ -31,10 +31,12 @@ struct GroupSizes {
   std::int64_t heads, kv_heads, batch, queries, head_size, past;
 };
 
-// The rows of the queries and their positions. A row beyond the end of a shorter prompt sees what its last row sees.
+// The rows of the queries and their positions. A row beyond the end of a shorter prompt sees what its window holds of
+// the prompt: a row whose window begins behind it is one of no sequence.
 class PromptRows {
  public:
-  PromptRows(const GroupSizes& sizes, const KernelContext& context, std::int64_t present) : sizes_(sizes) {
+  PromptRows(const GroupSizes& sizes, const KernelContext& context, std::int64_t present)
+      : sizes_(sizes), window_(window_of(context)) {
     const std::int32_t* lengths = context.input(ops::kGroupLengths).data<std::int32_t>();
     const std::int64_t total = context.input(ops::kGroupTotal).data<std::int32_t>()[0];
     is_prompt_ = total == sizes.queries;
@@ -56,15 +58,23 @@ class PromptRows {
 
   std::int64_t rows() const { return sizes_.rows(); }
   std::int64_t sequence(std::int64_t row) const {
-    return lengths_[static_cast<std::size_t>(row / sizes_.queries)] > 0 ? row / sizes_.queries : -1;
+    const std::int64_t first = window_ > 0 ? std::max<std::int64_t>(0, position(row) + 1 - window_) : 0;
+    return first < length(row) ? row / sizes_.queries : -1;
   }
   std::int64_t position(std::int64_t row) const {
-    const auto batch = static_cast<std::size_t>(row / sizes_.queries);
-    return std::min(before_[batch] + row % sizes_.queries, lengths_[batch] - 1);
+    return before_[static_cast<std::size_t>(row / sizes_.queries)] + row % sizes_.queries;
+  }
+  std::int64_t end(std::int64_t row) const { return std::min(position(row) + 1, length(row)); }
+
+  static std::int64_t window_of(const KernelContext& context) {
+    return std::max<std::int64_t>(0, context.integer("local_window_size"));
   }
 
  private:
+  std::int64_t length(std::int64_t row) const { return lengths_[static_cast<std::size_t>(row / sizes_.queries)]; }
+
   const GroupSizes& sizes_;
+  const std::int64_t window_;  // 0: none
   std::vector<std::int64_t> lengths_, before_;
   bool is_prompt_ = false;
 };
@@ -223,7 +233,7 @@ class GroupQueryAttention final : public Kernel {
     const BlockRule rule{
         sizes_.heads,
         sizes_.kv_heads,
-        std::max<std::int64_t>(0, context.integer("local_window_size")),
+        PromptRows::window_of(context),
         given != 0 ? given : static_cast<float>(1 / std::sqrt(static_cast<double>(sizes_.head_size))),
         context.real("softcap"),
         context.has_input(ops::kGroupHeadSink) ? context.input(ops::kGroupHeadSink).data<float>() : nullptr};

@@ -45,6 +45,7 @@ class Places {
   std::int64_t rows() const { return static_cast<std::int64_t>(sequence_.size()); }
   std::int64_t sequence(std::int64_t row) const { return sequence_[static_cast<std::size_t>(row)]; }
   std::int64_t position(std::int64_t row) const { return positions_[static_cast<std::size_t>(row)]; }
+  std::int64_t end(std::int64_t row) const { return position(row) + 1; }
   // The row of this step that is this position, or −1 when the position lies in the caches.
   std::int64_t row_at(std::int64_t sequence, std::int64_t position) const {
     const NewRows& rows = in_step_[static_cast<std::size_t>(sequence)];
