@@ -9,7 +9,7 @@
 namespace tessera::protect {
 namespace {
 
-constexpr std::size_t kPage = 4096, kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kSecretPage = 4096, kHugePage = std::size_t{2} << 20;
 
 void initialise() {
   static const bool ready = sodium_init() >= 0;
@@ -17,7 +17,7 @@ void initialise() {
 }
 
 std::size_t whole_pages(std::size_t bytes) {
-  return (bytes + kPage - 1) / kPage * kPage;
+  return (bytes + kSecretPage - 1) / kSecretPage * kSecretPage;
 }
 
 }  // namespace
