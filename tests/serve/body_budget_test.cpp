@@ -48,5 +48,28 @@ TEST(BodyBudget, TheSlowestOfTheTransfersThatLastIsAbandonedOnce) {
   EXPECT_EQ(young_ends, 0);
 }
 
+// Who waits for bytes asks again and again, faster than a transfer can end on a busy machine.
+TEST(BodyBudget, NobodyElseIsAbandonedWhileOneGivesItsBytesBack) {
+  BodyBudget budget(100);
+  BodyBudget::Lease slow(budget), fast(budget);
+  int slow_ends = 0, fast_ends = 0;
+  EXPECT_TRUE(slow.take(40));
+  EXPECT_TRUE(fast.take(60));
+  slow.begin_transfer([&] { ++slow_ends; });
+  fast.begin_transfer([&] { ++fast_ends; });
+  fast.moved(1000);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+  EXPECT_TRUE(budget.abandon_slowest());
+  EXPECT_TRUE(budget.abandon_slowest());
+  EXPECT_EQ(slow_ends, 1);
+  EXPECT_EQ(fast_ends, 0);
+  slow.end_transfer();
+  slow.release();
+  EXPECT_TRUE(budget.abandon_slowest());
+  EXPECT_EQ(fast_ends, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(550));
+  EXPECT_FALSE(budget.abandon_slowest());  // it takes too long, and there is no other
+}
+
 }  // namespace
 }  // namespace tessera::serve::body_budget_test

@@ -5,7 +5,8 @@
 namespace tessera::serve {
 namespace {
 
-constexpr double kLeastSeconds = 1;  // a shorter transfer has no speed yet
+constexpr double kLeastSeconds = 1;     // a shorter transfer has no speed yet
+constexpr double kEndingSeconds = 0.5;  // one that was asked to end may take so long, until others are asked as well
 
 }  // namespace
 
@@ -13,14 +14,18 @@ bool BodyBudget::abandon_slowest() {
   std::unique_lock lock(mutex_);
   Lease* slowest = nullptr;
   double least = 0;
+  const auto now = Lease::Clock::now();
   for (Lease* const lease : transfers_) {
-    const double seconds = std::chrono::duration<double>(Lease::Clock::now() - lease->began_).count();
+    const double ending = std::chrono::duration<double>(now - lease->asked_).count();
+    if (lease->held() > 0 && ending < kEndingSeconds) return true;
+    const double seconds = std::chrono::duration<double>(now - lease->began_).count();
     if (seconds < kLeastSeconds || !lease->abandon_) continue;
     const double speed = static_cast<double>(lease->moved_.load()) / seconds;
     if (slowest == nullptr || speed < least) slowest = lease, least = speed;
   }
   if (slowest == nullptr) return false;
   const std::function<void()> abandon = std::exchange(slowest->abandon_, nullptr);
+  slowest->asked_ = now;
   lock.unlock();  // what it ends may end the lease
   abandon();
   return true;
@@ -53,6 +58,7 @@ void BodyBudget::Lease::begin_transfer(std::function<void()> abandon) {
   const std::lock_guard lock(budget_.mutex_);
   abandon_ = std::move(abandon);
   began_ = Clock::now();
+  asked_ = {};
   moved_ = 0;
   if (std::exchange(is_transfer_, true)) return;
   place_ = budget_.transfers_.insert(budget_.transfers_.end(), this);

@@ -22,7 +22,8 @@ class BodyBudget {
 
   std::int64_t limit() const { return limit_; }
   std::int64_t used() const { return used_.load(); }
-  // Asks the slowest of the transfers that have lasted a second or more to end. Returns whether there was one.
+  // Asks the slowest of the transfers that have lasted a second or more to end, unless one that was asked half a second
+  // ago or less still holds its bytes. Returns whether one ends.
   bool abandon_slowest();
 
  private:
@@ -62,7 +63,7 @@ class BodyBudget::Lease {
   std::atomic<std::int64_t> held_{0}, moved_{0};
   // Guarded by the budget's mutex.
   std::function<void()> abandon_;
-  Clock::time_point began_;
+  Clock::time_point began_, asked_;  // asked_: to end
   std::list<Lease*>::iterator place_;
   bool is_transfer_ = false;
 };
