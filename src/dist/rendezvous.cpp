@@ -127,26 +127,32 @@ class Meeting {
  public:
   Meeting(const RankPlace& place, Clock::duration timeout)
       : place_(place), end_(Clock::now() + timeout), peers_(static_cast<std::size_t>(place.ranks)) {}
+  // Also where ranks did not come: nothing of a meeting stays behind.
+  ~Meeting() {
+    if (!address_.empty()) ::unlink(address_.c_str());
+    ::rmdir(place_.folder.c_str());  // the last rank succeeds
+  }
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
 
   std::vector<SocketPeer> run() {
     make_folder(place_.folder);
     listen_here();
     for (int rank = 0; rank < place_.rank; ++rank) greet(connect_to(rank), rank);
     for (int missing = place_.ranks - place_.rank - 1; missing > 0; --missing) greet(accept_one(), -1);
-    remove_traces();
     return std::move(peers_);
   }
 
  private:
   void listen_here() {
-    listening_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_un address = address_of(place_, place_.rank);
-    ::unlink(static_cast<const char*>(address.sun_path));
+    address_ = static_cast<const char*>(address.sun_path);
+    ::unlink(address_.c_str());
+    listening_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     require(listening_.get() >= 0 &&
                 ::bind(listening_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
                 ::listen(listening_.get(), place_.ranks) == 0,
-            ErrorKind::io, "rank {} cannot listen at '{}': {}", place_.rank, std::string(address.sun_path),
-            std::strerror(errno));
+            ErrorKind::io, "rank {} cannot listen at '{}': {}", place_.rank, address_, std::strerror(errno));
   }
 
   Descriptor connect_to(int rank) const {
@@ -214,17 +220,11 @@ class Meeting {
     peer = {socket.release(), std::string(other.name_text()), other.step};
   }
 
-  // All ranks that connect to this one have done so.
-  void remove_traces() const {
-    const sockaddr_un address = address_of(place_, place_.rank);
-    ::unlink(static_cast<const char*>(address.sun_path));
-    ::rmdir(place_.folder.c_str());  // the last rank succeeds
-  }
-
   const RankPlace& place_;
   const Clock::time_point end_;
   std::vector<SocketPeer> peers_;
   Descriptor listening_;
+  std::string address_;  // of the socket of this rank, once it has one
 };
 
 }  // namespace

@@ -4,13 +4,16 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <thread>
 
 #include "dist/rank_message.h"
+#include "dist/rendezvous.h"
 #include "dist/socket_ranks.h"
 #include "dist/thread_ranks.h"
 #include "support/error_of.h"
+#include "support/temporary_folder.h"
 #include "tessera/error.h"
 
 namespace tessera::dist::ranks_test {
@@ -105,6 +108,21 @@ TEST_P(Communicates, RefusesSizesThatDisagree) {
 INSTANTIATE_TEST_SUITE_P(Ranks, Communicates,
                          ::testing::Values(std::pair(false, 1), std::pair(false, 4), std::pair(true, 2),
                                            std::pair(true, 4)));
+
+TEST(Rendezvous, NamesARankThatDoesNotComeAndLeavesNothingBehind) {
+  const test::TemporaryFolder parent;
+  const std::string folder = (parent.path() / "ranks").string();
+  for (const int rank : {0, 1}) {
+    const std::string message =
+        test::error_of([&] { join_ranks({rank, 2, folder}, {std::chrono::milliseconds(150)}); });
+    EXPECT_NE(message.find(std::to_string(1 - rank)), std::string::npos) << message;
+    EXPECT_NE(message.find("come to the meeting"), std::string::npos) << message;
+    EXPECT_FALSE(std::filesystem::exists(folder)) << "rank " << rank;
+  }
+  const std::string long_name = (parent.path() / std::string(200, 'x')).string();
+  EXPECT_NE(test::error_of([&] { join_ranks({0, 2, long_name}, {}); }).find("too long"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(long_name));
+}
 
 TEST(SocketRanks, NamesARankThatIsGone) {
   std::vector<std::vector<SocketPeer>> peers = connected_peers(2);
