@@ -42,29 +42,16 @@ __device__ __forceinline__ float window_sum(const ConvParameters& p, const Windo
   return sum;
 }
 
-template <class T>
-__device__ __forceinline__ void conv_transpose(const ConvParameters& p) {
-  const std::int64_t count = window_elements(p.geometry), step = static_cast<std::int64_t>(gridDim.x) * kWindowThreads;
-  for (std::int64_t element = static_cast<std::int64_t>(blockIdx.x) * kWindowThreads + static_cast<int>(threadIdx.x);
-       element < count; element += step) {
-    const WindowPlace place = window_place(p.geometry, element);
-    float value = window_sum<T>(p, place);
-    if (p.bias != nullptr) value += p.bias[place.output];
-    if (p.relu) value = value > 0.0f || value != value ? value : 0.0f;
-    static_cast<T*>(p.y)[element] = from_float<T>(value);
-  }
-}
-
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kWindowThreads) conv_transpose_f32(ConvParameters p) {
-  conv_transpose<float>(p);
+  write_windows<float, window_sum<float>>(p);
 }
 extern "C" __global__ void __launch_bounds__(kWindowThreads) conv_transpose_f16(ConvParameters p) {
-  conv_transpose<Float16>(p);
+  write_windows<Float16, window_sum<Float16>>(p);
 }
 extern "C" __global__ void __launch_bounds__(kWindowThreads) conv_transpose_bf16(ConvParameters p) {
-  conv_transpose<Bfloat16>(p);
+  write_windows<Bfloat16, window_sum<Bfloat16>>(p);
 }
 
 }  // namespace tessera::cuda

@@ -40,4 +40,18 @@ __device__ __forceinline__ std::int64_t plane_offset(const WindowGeometry& g, in
   return (static_cast<std::int64_t>(i) * g.x_size[1] + j) * g.x_size[2] + k;
 }
 
+// Writes what `sum` makes of the window of each element of y, with bias and ReLU.
+template <class T, float (*sum)(const ConvParameters&, const WindowPlace&)>
+__device__ __forceinline__ void write_windows(const ConvParameters& p) {
+  const std::int64_t count = window_elements(p.geometry), step = static_cast<std::int64_t>(gridDim.x) * kWindowThreads;
+  for (std::int64_t element = static_cast<std::int64_t>(blockIdx.x) * kWindowThreads + static_cast<int>(threadIdx.x);
+       element < count; element += step) {
+    const WindowPlace place = window_place(p.geometry, element);
+    float value = sum(p, place);
+    if (p.bias != nullptr) value += p.bias[place.output];
+    if (p.relu) value = value > 0.0f || value != value ? value : 0.0f;
+    static_cast<T*>(p.y)[element] = from_float<T>(value);
+  }
+}
+
 }  // namespace tessera::cuda
