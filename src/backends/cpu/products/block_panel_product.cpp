@@ -80,13 +80,15 @@ std::int64_t BlockPanelProduct::packed_bytes() const {
 }
 
 void BlockPanelProduct::run(KernelContext& context, const std::byte* packed, std::size_t bias_input) const {
-  constexpr std::int64_t kChunkProducts = std::int64_t{1} << 20;  // about ten microseconds
+  // Either takes about ten microseconds: products of many rows, weights that a few rows read from memory.
+  constexpr std::int64_t kChunkProducts = std::int64_t{1} << 20, kChunkBytes = std::int64_t{1} << 16;
   if (rows_ == 0) return;
   const RoundedActivations x = round(context);
   const auto* panels = reinterpret_cast<const std::uint8_t*>(packed);
   const float* bias = context.has_input(bias_input) ? context.input(bias_input).data<float>() : nullptr;
   float* y = context.output(0).mutable_data<float>();
-  const std::int64_t products = kPanelRows * k_ * rows_, grain = std::max<std::int64_t>(1, kChunkProducts / products);
+  const std::int64_t grain = std::max<std::int64_t>(
+      1, std::min(kChunkProducts / (kPanelRows * k_ * rows_), kChunkBytes / panel_bytes(layout_)));
   context.parallel_for(panels_, grain, [&](std::int64_t begin, std::int64_t end) {
     const PanelTileLease tiles(layout_, multiply_ == multiply_block_panel_amx);
     for (std::int64_t p = begin; p < end; ++p) {
