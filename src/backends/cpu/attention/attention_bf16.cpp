@@ -20,16 +20,16 @@ using base::round_up;
 using Product = IndirectProductBf16;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-alignas(64) constexpr float kZeros[kMostBlockKeys] = {};
+alignas(64) constexpr float kZerosBf16[kMostBlockKeys] = {};
 
 // A thread's buffers for one block, one panel and the results of its queries.
-struct Workspace {
+struct WorkspaceBf16 {
   std::vector<std::uint16_t> values, weights;
   std::vector<float> keys;  // pairs of bfloat16
   std::vector<float> sums, value;
 
-  static Workspace& of_this_thread() {
-    thread_local Workspace workspace;
+  static WorkspaceBf16& of_this_thread() {
+    thread_local WorkspaceBf16 workspace;
     return workspace;
   }
 };
@@ -57,7 +57,7 @@ class ProductsBf16 {
   }
 
   void begin(const AttentionLayout& layout, const Task& task) const {
-    Workspace& workspace = Workspace::of_this_thread();
+    WorkspaceBf16& workspace = WorkspaceBf16::of_this_thread();
     const std::int64_t value_size = layout.sizes().value_head_size;
     attention_room(workspace.weights, multiplier_.tile_rows * layout.plan.block_keys());
     float* sums = attention_room(workspace.sums, layout.plan.chunk_queries() * value_size);
@@ -65,7 +65,7 @@ class ProductsBf16 {
   }
 
   void pack(const AttentionLayout& layout, const Task& task, AttentionBlock& block) const {
-    Workspace& workspace = Workspace::of_this_thread();
+    WorkspaceBf16& workspace = WorkspaceBf16::of_this_thread();
     const std::int64_t pairs = layout.sizes().head_size / 2, value_size = layout.sizes().value_head_size,
                        most = layout.plan.block_keys();
     float* keys = attention_room(workspace.keys, pairs * round_up(most, Product::kLanes));
@@ -98,10 +98,10 @@ class ProductsBf16 {
                           .segments = 1,
                           .groups = size / 2,
                           .left = left,
-                          .right = reinterpret_cast<const Element*>(Workspace::of_this_thread().keys.data()),
+                          .right = reinterpret_cast<const Element*>(WorkspaceBf16::of_this_thread().keys.data()),
                           .panel_groups = size / 2,
                           .columns = std::min(block.count, round_up(most, Product::kColumns)),
-                          .bias = kZeros,
+                          .bias = kZerosBf16,
                           .c = scores,
                           .ldc = layout.plan.block_keys(),
                           .low = -kInfinity,
@@ -110,7 +110,7 @@ class ProductsBf16 {
 
   void add_values(const AttentionLayout& layout, const Task& task, const AttentionBlock& block, std::int64_t first,
                   std::int64_t count, std::int64_t most, const float* weights) const {
-    Workspace& workspace = Workspace::of_this_thread();
+    WorkspaceBf16& workspace = WorkspaceBf16::of_this_thread();
     const std::int64_t value_size = layout.sizes().value_head_size, stride = layout.plan.block_keys();
     float* y = sums(layout, task, first);
     if (!block.finite_values) {
@@ -139,7 +139,7 @@ class ProductsBf16 {
                           .right = workspace.values.data(),
                           .panel_groups = ceil_divide(block.count, 2),
                           .columns = value_size,
-                          .bias = kZeros,
+                          .bias = kZerosBf16,
                           .addend = y,
                           .c = y,
                           .ldc = value_size,
@@ -148,7 +148,7 @@ class ProductsBf16 {
   }
 
   float* sums(const AttentionLayout& layout, const Task& task, std::int64_t i) const {
-    return Workspace::of_this_thread().sums.data() + (i - task.begin) * layout.sizes().value_head_size;
+    return WorkspaceBf16::of_this_thread().sums.data() + (i - task.begin) * layout.sizes().value_head_size;
   }
   void finish(const AttentionLayout& layout, const Task& task, std::int64_t i, const float* result) const {
     round_to_bf16_row(result, task.output + i * layout.output.stride, layout.sizes().value_head_size);

@@ -15,14 +15,14 @@ namespace {
 
 using base::round_up;
 
-alignas(64) constexpr float kZeros[kMostBlockKeys] = {};
+alignas(64) constexpr float kZerosF32[kMostBlockKeys] = {};
 
 // A thread's buffers for one block and one panel.
-struct Workspace {
+struct WorkspaceF32 {
   std::vector<float> keys, values, queries;
 
-  static Workspace& of_this_thread() {
-    thread_local Workspace workspace;
+  static WorkspaceF32& of_this_thread() {
+    thread_local WorkspaceF32 workspace;
     return workspace;
   }
 };
@@ -65,14 +65,14 @@ class ProductsF32 {
 
   void begin(const AttentionLayout& layout, const Task& task) const {
     const std::int64_t head_size = layout.sizes().head_size;
-    attention_room(Workspace::of_this_thread().queries, queries_together(layout) * head_size);
+    attention_room(WorkspaceF32::of_this_thread().queries, queries_together(layout) * head_size);
     for (std::int64_t i = task.begin; i < task.end; ++i)
       std::fill_n(sums(layout, task, i), layout.sizes().value_head_size, 0.0f);
   }
 
   void pack(const AttentionLayout& layout, const Task& task, AttentionBlock& block) const {
     if (layout.plan.has_few_queries()) return;
-    Workspace& workspace = Workspace::of_this_thread();
+    WorkspaceF32& workspace = WorkspaceF32::of_this_thread();
     const std::int64_t size = layout.sizes().head_size, value_size = layout.sizes().value_head_size,
                        padded = round_up(value_size, product_->lanes), most = layout.plan.block_keys();
     float* keys = attention_room(workspace.keys, size * round_up(most, product_->lanes));
@@ -87,7 +87,7 @@ class ProductsF32 {
   // Computes the scores of a panel's queries with the first `most` keys of a block, in rows of block_keys().
   void score(const AttentionLayout& layout, const Task& task, const AttentionBlock& block, std::int64_t first,
              std::int64_t count, std::int64_t most, float* scores) const {
-    Workspace& workspace = Workspace::of_this_thread();
+    WorkspaceF32& workspace = WorkspaceF32::of_this_thread();
     const std::int64_t size = layout.sizes().head_size;
     const float* left[IndirectProduct::kMostRows];
     for (std::int64_t j = 0; j < count; ++j) {
@@ -105,7 +105,7 @@ class ProductsF32 {
                         .left = left,
                         .right = workspace.keys.data(),
                         .columns = std::min(block.count, round_up(most, product_->columns)),  // whole panels, as packed
-                        .bias = kZeros,
+                        .bias = kZerosF32,
                         .c = scores,
                         .ldc = layout.plan.block_keys()});
   }
@@ -128,9 +128,9 @@ class ProductsF32 {
                           .segments = 1,
                           .length = most,
                           .left = left,
-                          .right = Workspace::of_this_thread().values.data() + column * block.count,
+                          .right = WorkspaceF32::of_this_thread().values.data() + column * block.count,
                           .columns = std::min(product_->columns, value_size - column),
-                          .bias = kZeros,
+                          .bias = kZerosF32,
                           .addend = y + column,
                           .c = y + column,
                           .ldc = layout.output.stride});

@@ -34,8 +34,7 @@ constexpr std::int64_t kBlockKeys = 128, kBlockQueries = 96;
 constexpr std::int64_t kMostSpanQueries = 384;
 constexpr std::int64_t kWantedTasks = 24, kLeastTaskQueries = 128;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-alignas(64) constexpr float kZeros[2048] = {};
+alignas(64) constexpr float kNoRow[2048] = {};
 
 struct Operands {
   const float *query, *key, *value, *output, *statistics, *gradient;
@@ -46,7 +45,7 @@ struct Operands {
 
 // Buffers of a thread. Panels are those of an indirect product; the panels of scores, weights and their gradients all
 // have as many columns as the widest.
-struct Workspace {
+struct GradientWorkspace {
   std::vector<float> keys, keys_across, values;       // of a block: [size][keys], [keys][size], [value size][keys]
   std::vector<float> queries, gradients;              // of a span, transposed: [size][queries], [value size][queries]
   std::vector<float> means;                           // per query of a span
@@ -54,8 +53,8 @@ struct Workspace {
   std::vector<float> factors;                         // of dropout, on weights
   std::vector<float> key_gradients, value_gradients;  // of a block, transposed: [size][keys], [value size][keys]
 
-  static Workspace& of_this_thread() {
-    thread_local Workspace workspace;
+  static GradientWorkspace& of_this_thread() {
+    thread_local GradientWorkspace workspace;
     return workspace;
   }
 };
@@ -180,7 +179,7 @@ class AttentionGradient final : public Kernel {
   std::int64_t visible(std::int64_t i) const { return causal_ ? std::min(keys_, i + 1) : keys_; }
 
   void add_span(const Operands& call, Span& span, const Rows& key_gradients, const Rows& value_gradients) const {
-    Workspace& workspace = Workspace::of_this_thread();
+    GradientWorkspace& workspace = GradientWorkspace::of_this_thread();
     prepare(call, span, workspace);
     const std::int64_t seen = visible(span.first + span.queries - 1);
     for (std::int64_t key = 0; key < seen; key += kBlockKeys) {
@@ -200,7 +199,7 @@ class AttentionGradient final : public Kernel {
   }
 
   // Computes the transposes of the span's queries and gradients, and Σ dY ∘ Y per query.
-  void prepare(const Operands& call, Span& span, Workspace& workspace) const {
+  void prepare(const Operands& call, Span& span, GradientWorkspace& workspace) const {
     const std::int64_t size = sizes_.head_size, value_size = sizes_.value_head_size;
     span.stride = round_up(span.queries, product_->lanes);
     const std::int64_t out = output_.at(span.batch, span.head) + span.first * output_.stride;
@@ -220,7 +219,7 @@ class AttentionGradient final : public Kernel {
     attention_room(workspace.value_gradients, value_size * kBlockKeys);
   }
 
-  void pack(const Operands& call, const Span& span, const Block& block, Workspace& workspace) const {
+  void pack(const Operands& call, const Span& span, const Block& block, GradientWorkspace& workspace) const {
     const std::int64_t size = sizes_.head_size, value_size = sizes_.value_head_size, kv = sizes_.kv_head(span.head),
                        columns = product_->columns, lanes = product_->lanes;
     const float* key = call.key + key_.at(span.batch, kv) + block.first * key_.stride;
@@ -241,7 +240,7 @@ class AttentionGradient final : public Kernel {
 
   // Processes `count` queries of the span, from the i-th on, with the keys of a block.
   void add_block(const Operands& call, const Span& span, const Block& block, std::int64_t i, std::int64_t count,
-                 Workspace& workspace) const {
+                 GradientWorkspace& workspace) const {
     const std::int64_t size = sizes_.head_size, value_size = sizes_.value_head_size, first = span.first + i;
     multiply_by_keys(call.query + query_.at(span.batch, span.head) + first * query_.stride, query_.stride, size, count,
                      block, workspace.keys.data(), workspace.weights.data());
@@ -270,7 +269,7 @@ class AttentionGradient final : public Kernel {
                             .left = left,
                             .right = right + column * size,
                             .columns = std::min(product_->columns, block.keys - column),
-                            .bias = kZeros,
+                            .bias = kNoRow,
                             .c = to + column * count + row * product_->columns,
                             .ldc = product_->columns});
       }
@@ -279,7 +278,7 @@ class AttentionGradient final : public Kernel {
 
   // Replaces products by weights, and the gradients of weights by those of the products.
   void weigh(const Operands& call, const Span& span, const Block& block, std::int64_t i, std::int64_t count,
-             Workspace& workspace) const {
+             GradientWorkspace& workspace) const {
     const std::int64_t columns = product_->columns;
     for (std::int64_t j = 0; j < count; ++j) {
       const std::int64_t query = span.first + i + j;
@@ -289,7 +288,7 @@ class AttentionGradient final : public Kernel {
       const std::int64_t seen = std::clamp<std::int64_t>(visible(query) - block.first, 0, block.keys);
       for (std::int64_t column = 0; column < block.padded; column += columns) {
         const GradientRule rule{sizes_.scale,
-                                is_zero ? -kInfinity : row[0],
+                                is_zero ? -std::numeric_limits<float>::infinity() : row[0],
                                 1 / row[1],
                                 workspace.means[static_cast<std::size_t>(i + j)],
                                 nan_rows_ == ops::NanRows::propagate,
@@ -324,7 +323,7 @@ class AttentionGradient final : public Kernel {
                           .left = left,
                           .right = panels,
                           .columns = block.padded,
-                          .bias = kZeros,
+                          .bias = kNoRow,
                           .addend = to + row * kBlockKeys,
                           .c = to + row * kBlockKeys,
                           .ldc = kBlockKeys});
@@ -332,7 +331,8 @@ class AttentionGradient final : public Kernel {
   }
 
   // `to` += the gradients of the scores times the keys, where each panel is one segment of a row.
-  void add_query_gradients(float* to, std::int64_t count, const Block& block, const Workspace& workspace) const {
+  void add_query_gradients(float* to, std::int64_t count, const Block& block,
+                           const GradientWorkspace& workspace) const {
     const std::int64_t columns = product_->columns, panels = block.padded / columns, size = sizes_.head_size;
     const float* left[kBlockKeys / 4 * IndirectProduct::kMostRows];
     for (std::int64_t row = 0; row < count; row += product_->rows) {
@@ -349,7 +349,7 @@ class AttentionGradient final : public Kernel {
                             .left = left,
                             .right = workspace.keys_across.data() + column * block.padded,
                             .columns = std::min(columns, size - column),
-                            .bias = kZeros,
+                            .bias = kNoRow,
                             .addend = y + column,
                             .c = y + column,
                             .ldc = query_.stride});

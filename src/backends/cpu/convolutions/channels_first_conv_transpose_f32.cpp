@@ -17,9 +17,9 @@ std::int64_t product_of(const std::vector<ops::WindowAxis>& axes, std::int64_t o
   return result;
 }
 
-class ConvTranspose final : public Kernel {
+class ChannelsFirstConvTranspose final : public Kernel {
  public:
-  ConvTranspose(const ops::NodeView& view, WeightStore& store)
+  ChannelsFirstConvTranspose(const ops::NodeView& view, WeightStore& store)
       : axes_(ops::transposed_geometry(view, view.input(0).shape, view.input(1).shape)),
         group_(view.integer("group")),
         outputs_(view.input(1).shape[1]),
@@ -110,7 +110,7 @@ std::string reject_channels_first_conv_transpose_f32(const ops::NodeView& view) 
 }
 
 KernelPointer make_channels_first_conv_transpose_f32(const ops::NodeView& view, WeightStore& weights) {
-  return std::make_unique<ConvTranspose>(view, weights);
+  return std::make_unique<ChannelsFirstConvTranspose>(view, weights);
 }
 
 }  // namespace tessera::backends::cpu

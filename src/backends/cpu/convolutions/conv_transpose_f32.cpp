@@ -19,17 +19,17 @@ namespace {
 using base::ceil_divide;
 using base::round_up;
 
-constexpr double kChunkOperations = 1e6;
+constexpr double kDirectChunkOperations = 1e6;
 
-std::vector<ops::WindowAxis> axes_of(const ops::NodeView& view) {
+std::vector<ops::WindowAxis> transposed_axes_of(const ops::NodeView& view) {
   return ops::transposed_geometry(view, ops::channels_first(view.input(0).shape), view.input(1).shape);
 }
 
-class ConvTranspose final : public Kernel {
+class ConvTransposeF32 final : public Kernel {
  public:
-  ConvTranspose(const ops::NodeView& view, WeightStore& store)
+  ConvTransposeF32(const ops::NodeView& view, WeightStore& store)
       : isa_(&indirect_product_isa()),
-        geometry_(channels_last_geometry(view, axes_of(view))),
+        geometry_(channels_last_geometry(view, transposed_axes_of(view))),
         activation_(plan_activation(view)),
         outputs_(view.input(1).shape[1]) {
     const std::int64_t lines = geometry_.taps() / geometry_.axes[2].kernel,
@@ -57,7 +57,7 @@ class ConvTranspose final : public Kernel {
     const auto& [depth, lines, line] = geometry_.axes;
     const double operations = 2.0 * static_cast<double>(line.input) * static_cast<double>(geometry_.channels) *
                               static_cast<double>(outputs_) * static_cast<double>(geometry_.taps());
-    const auto grain = static_cast<std::int64_t>(std::clamp(kChunkOperations / operations, 1.0, 1024.0));
+    const auto grain = static_cast<std::int64_t>(std::clamp(kDirectChunkOperations / operations, 1.0, 1024.0));
     context.parallel_for(geometry_.batch * depth.input * lines.input, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) run_line(i, x, y);
     });
@@ -141,7 +141,7 @@ std::string reject_conv_transpose_f32(const ops::NodeView& view) {
   if (std::string reason = reject_channels_last_operands(view); !reason.empty()) return reason;
   if (std::string reason = reject_variable_operands(view); !reason.empty()) return reason;
   if (view.integer("group") != 1) return "groups";
-  for (const ops::WindowAxis& axis : axes_of(view)) {
+  for (const ops::WindowAxis& axis : transposed_axes_of(view)) {
     const bool side_by_side = axis.kernel == axis.stride && axis.dilation == 1 && axis.pad_begin == 0 &&
                               axis.output == axis.input * axis.stride;
     if (!side_by_side) return "windows that overlap or leave gaps";
@@ -150,7 +150,7 @@ std::string reject_conv_transpose_f32(const ops::NodeView& view) {
 }
 
 KernelPointer make_conv_transpose_f32(const ops::NodeView& view, WeightStore& weights) {
-  return std::make_unique<ConvTranspose>(view, weights);
+  return std::make_unique<ConvTransposeF32>(view, weights);
 }
 
 }  // namespace tessera::backends::cpu

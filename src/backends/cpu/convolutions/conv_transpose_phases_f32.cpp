@@ -23,7 +23,7 @@ namespace {
 using base::ceil_divide;
 using base::round_up;
 
-constexpr double kChunkOperations = 4e6;
+constexpr double kPhaseChunkOperations = 4e6;
 constexpr std::int64_t kFewestPieces = 4;  // of rows in a chunk, all of which use each panel of weights
 
 // One phase along each of the three axes.
@@ -121,9 +121,9 @@ class ConvTransposePhases final : public Kernel {
       const std::int64_t rows = geometry_.batch * phase.positions();
       const double row_operations = 2.0 * static_cast<double>(std::max<std::size_t>(phase.taps.size(), 1)) *
                                     static_cast<double>(inputs_) * static_cast<double>(outputs_);
-      const auto pieces =
-          static_cast<std::int64_t>(std::clamp(kChunkOperations / (row_operations * static_cast<double>(isa_->rows)),
-                                               static_cast<double>(kFewestPieces), 1024.0));
+      const auto pieces = static_cast<std::int64_t>(
+          std::clamp(kPhaseChunkOperations / (row_operations * static_cast<double>(isa_->rows)),
+                     static_cast<double>(kFewestPieces), 1024.0));
       const std::int64_t count = ceil_divide(rows, pieces * isa_->rows);
       for (std::int64_t k = 0; k < count; ++k) {
         const std::int64_t begin = rows * k / count, end = rows * (k + 1) / count;

@@ -15,7 +15,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-using At = ops::DictionaryConvInputs;
+using Inputs = ops::DictionaryConvInputs;
 
 // Bytes of responses that stay in the second-level cache beside other data.
 constexpr std::int64_t kGroupBytes = 512 * 1024;
@@ -24,8 +24,8 @@ constexpr std::int64_t kGroupBytes = 512 * 1024;
 constexpr std::int64_t kStripBytes = 40 * 1024;
 constexpr std::int64_t kLeastLookupVectors = 6;
 
-std::vector<ops::WindowAxis> axes_of(const ops::NodeView& view) {
-  return ops::convolution_geometry(view, view.input(At::data).shape, view.input(At::coefficients).shape);
+std::vector<ops::WindowAxis> window_axes_of(const ops::NodeView& view) {
+  return ops::convolution_geometry(view, view.input(Inputs::data).shape, view.input(Inputs::coefficients).shape);
 }
 
 bool is_there(const Tensor* constant) {
@@ -67,15 +67,15 @@ class DictionaryConv final : public Kernel {
  public:
   DictionaryConv(const ops::NodeView& view, WeightStore& store)
       : functions_(lookup_functions()),
-        planes_(axes_of(view), functions_.lanes),
+        planes_(window_axes_of(view), functions_.lanes),
         activation_(plan_activation(view)),
-        batch_(view.input(At::data).shape[0]),
-        channels_(view.input(At::data).shape[1]),
+        batch_(view.input(Inputs::data).shape[0]),
+        channels_(view.input(Inputs::data).shape[1]),
         outputs_(view.output(0).shape[1]),
-        vectors_(view.input(At::dictionary).shape[0]),
-        gemm_({vectors_, planes_.input_elements(), channels_}, view.constant(At::dictionary) != nullptr, false) {
+        vectors_(view.input(Inputs::dictionary).shape[0]),
+        gemm_({vectors_, planes_.input_elements(), channels_}, view.constant(Inputs::dictionary) != nullptr, false) {
     find_lookups(view, store);
-    if (const Tensor* dictionary = view.constant(At::dictionary)) {
+    if (const Tensor* dictionary = view.constant(Inputs::dictionary)) {
       dictionary_ = gemm_f32_packed_left(store, *dictionary, GemmOperand::strided(nullptr, channels_, 1), vectors_,
                                          channels_, 1, 0, "dictionary");
     }
@@ -128,8 +128,8 @@ class DictionaryConv final : public Kernel {
   std::int64_t planes_elements() const { return vectors_ * planes_.elements(); }
 
   void find_lookups(const ops::NodeView& view, WeightStore& store) {
-    const Tensor& coefficients = *view.constant(At::coefficients);
-    const std::vector<std::int64_t> indices = integers_of(*view.constant(At::indices));
+    const Tensor& coefficients = *view.constant(Inputs::coefficients);
+    const std::vector<std::int64_t> indices = integers_of(*view.constant(Inputs::indices));
     starts_.assign(static_cast<std::size_t>(outputs_) + 1, 0);
     for_each_lookup(coefficients, [&](std::int64_t output, std::int64_t tap, std::int64_t at) {
       const std::int64_t index = indices[static_cast<std::size_t>(at)];
@@ -202,10 +202,10 @@ class DictionaryConv final : public Kernel {
   void respond_tile(KernelContext& context, const GemmF32::Split& split, std::int64_t tile, std::int64_t image,
                     float* responses) const {
     const auto [m, n, k] = gemm_.shape();
-    const float* x = context.input(At::data).data<float>() + image * k * n;
+    const float* x = context.input(Inputs::data).data<float>() + image * k * n;
     const GemmOperand left = dictionary_
                                  ? GemmOperand::prepacked(reinterpret_cast<const float*>(dictionary_->data.get()))
-                                 : GemmOperand::strided(context.input(At::dictionary).data<float>(), k, 1);
+                                 : GemmOperand::strided(context.input(Inputs::dictionary).data<float>(), k, 1);
     gemm_.run(split, tile, left, GemmOperand::strided(x, n, 1), responses, n, {});
   }
 
@@ -227,12 +227,13 @@ class DictionaryConv final : public Kernel {
     alignas(64) float sums[kMostLookupVectors * 16];
     const std::int64_t begin = starts_[static_cast<std::size_t>(output)],
                        end = starts_[static_cast<std::size_t>(output) + 1];
-    const float bias = context.has_input(At::bias) ? context.input(At::bias).data<float>()[output] : 0.0f;
+    const float bias = context.has_input(Inputs::bias) ? context.input(Inputs::bias).data<float>()[output] : 0.0f;
     functions_.strip[strip_vectors_ - 1]({planes + strip.begin, offsets_.data() + begin,
                                           reinterpret_cast<const float*>(coefficients_->data.get()) + begin,
                                           end - begin, bias, sums});
     const std::int64_t plane = (image * outputs_ + output) * planes_.height() * planes_.width();
-    const float* addend = context.has_input(At::addend) ? context.input(At::addend).data<float>() + plane : nullptr;
+    const float* addend =
+        context.has_input(Inputs::addend) ? context.input(Inputs::addend).data<float>() + plane : nullptr;
     float* y = context.output(0).mutable_data<float>() + plane;
     for (const Strip::Piece& piece : strip.pieces) {
       functions_.finish(sums + piece.from, addend == nullptr ? nullptr : addend + piece.to, y + piece.to, piece.count,
@@ -258,11 +259,12 @@ class DictionaryConv final : public Kernel {
 std::string reject_dictionary_conv_f32(const ops::NodeView& view) {
   if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
   if (std::string reason = reject_activation(view); !reason.empty()) return reason;
-  if (!is_there(view.constant(At::indices)) || !is_there(view.constant(At::coefficients)))
+  if (!is_there(view.constant(Inputs::indices)) || !is_there(view.constant(Inputs::coefficients)))
     return "the coefficients are no constants";
-  if (view.input(At::data).shape.size() > 4) return "more than two spatial axes";
-  const std::int64_t elements = base::checked_multiply(
-      view.input(At::dictionary).shape[0], ResponsePlanes(axes_of(view), lookup_functions().lanes).elements());
+  if (view.input(Inputs::data).shape.size() > 4) return "more than two spatial axes";
+  const std::int64_t elements =
+      base::checked_multiply(view.input(Inputs::dictionary).shape[0],
+                             ResponsePlanes(window_axes_of(view), lookup_functions().lanes).elements());
   return elements > std::numeric_limits<std::int32_t>::max() ? "the responses of an image are too many" : "";
 }
 
@@ -271,12 +273,12 @@ std::string reject_dictionary_conv_f32(const ops::NodeView& view) {
 std::string avoid_dictionary_conv_f32(const ops::NodeView& view) {
   constexpr double kProductsPerCycle = 1.4, kCyclesOfASum = 6;
   const int lanes = lookup_functions().lanes;
-  const ResponsePlanes planes(axes_of(view), lanes);
-  const Tensor& coefficients = *view.constant(At::coefficients);
+  const ResponsePlanes planes(window_axes_of(view), lanes);
+  const Tensor& coefficients = *view.constant(Inputs::coefficients);
   const auto lookups = static_cast<double>(ops::count_lookups(coefficients.values<float>()));
   const auto outputs = static_cast<double>(coefficients.shape()[0]);
   const double vectors = static_cast<double>(base::ceil_divide(planes.line_elements(), lanes));
-  const double products = outputs * static_cast<double>(view.input(At::dictionary).shape[0] * planes.taps()) *
+  const double products = outputs * static_cast<double>(view.input(Inputs::dictionary).shape[0] * planes.taps()) *
                           static_cast<double>(planes.height() * planes.width()) / lanes;
   return (lookups + outputs * kCyclesOfASum) * vectors > products / kProductsPerCycle
              ? "too few of the coefficients are zero"

@@ -13,7 +13,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-constexpr std::int64_t kGrainBytes = 128 * 1024;
+constexpr std::int64_t kConcatGrainBytes = 128 * 1024;
 
 // `rows` runs of `bytes` bytes; source and target have their own distance between runs.
 struct Runs {
@@ -41,13 +41,13 @@ void copy_rows(const Runs& runs, std::int64_t begin, std::int64_t end) {
 }
 
 void copy_rows(const KernelContext& context, const Runs& runs, std::int64_t rows) {
-  if (rows * runs.bytes <= kGrainBytes) return copy_rows(runs, 0, rows);
+  if (rows * runs.bytes <= kConcatGrainBytes) return copy_rows(runs, 0, rows);
   if (rows > 1) {
-    const std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / runs.bytes);
+    const std::int64_t grain = std::max<std::int64_t>(1, kConcatGrainBytes / runs.bytes);
     return context.parallel_for(rows, grain,
                                 [&](std::int64_t begin, std::int64_t end) { copy_rows(runs, begin, end); });
   }
-  context.parallel_for(runs.bytes, kGrainBytes, [&](std::int64_t begin, std::int64_t end) {
+  context.parallel_for(runs.bytes, kConcatGrainBytes, [&](std::int64_t begin, std::int64_t end) {
     std::memcpy(runs.target + begin, runs.source + begin, static_cast<std::size_t>(end - begin));
   });
 }
@@ -99,7 +99,7 @@ void concat(KernelContext& context) {
     for (const Runs& run : runs) copy_rows(context, run, 1);
   } else if (whole > 0) {
     // Loops over the rows of all inputs together: many small inputs are worth several threads too.
-    context.parallel_for(products.outer, std::max<std::int64_t>(1, kGrainBytes / whole),
+    context.parallel_for(products.outer, std::max<std::int64_t>(1, kConcatGrainBytes / whole),
                          [&](std::int64_t begin, std::int64_t end) {
                            for (const Runs& run : runs) copy_rows(run, begin, end);
                          });

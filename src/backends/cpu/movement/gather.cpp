@@ -11,7 +11,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-constexpr std::int64_t kGrainBytes = 64 * 1024;
+constexpr std::int64_t kGatherGrainBytes = 64 * 1024;
 constexpr std::int64_t kFarRowBytes = 1024;      // bytes copied in the time of fetching a row of a large table
 constexpr std::int64_t kNearBytes = 256 * 1024;  // of data that a cache holds
 constexpr std::int64_t kMostKnown = 16 * 1024;   // indices that a kernel keeps
@@ -45,7 +45,7 @@ void gather(KernelContext& context, const GatherShape& shape) {
   const std::int64_t extra =
       shape.length > kNearBytes / std::max<std::int64_t>(1, shape.inner_bytes) ? kFarRowBytes : 0;
   const std::int64_t grain =
-      std::max<std::int64_t>(1, kGrainBytes / (std::max<std::int64_t>(8, shape.inner_bytes) + extra));
+      std::max<std::int64_t>(1, kGatherGrainBytes / (std::max<std::int64_t>(8, shape.inner_bytes) + extra));
   context.parallel_for(shape.outer * shape.count, grain, [&](std::int64_t begin, std::int64_t end) {
     const auto rows = [&](auto copy_row) { gather_rows(shape, data, indices, target, begin, end, copy_row); };
     if (shape.inner_bytes == 4) return rows([](std::byte* to, const std::byte* from) { std::memcpy(to, from, 4); });
@@ -61,7 +61,7 @@ template <typename T>
 void gather_known(KernelContext& context, const GatherShape& shape, const std::vector<std::int32_t>& offsets) {
   const auto* data = static_cast<const T*>(context.input(0).raw());
   auto* target = static_cast<T*>(context.output(0).mutable_raw());
-  context.parallel_for(shape.outer, std::max<std::int64_t>(1, kGrainBytes / 8 / shape.count),
+  context.parallel_for(shape.outer, std::max<std::int64_t>(1, kGatherGrainBytes / 8 / shape.count),
                        [&](std::int64_t begin, std::int64_t end) {
                          for (std::int64_t line = begin; line < end; ++line) {
                            const T* from = data + line * shape.length;

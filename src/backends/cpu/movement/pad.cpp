@@ -12,7 +12,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-constexpr std::int64_t kGrainBytes = 128 * 1024;
+constexpr std::int64_t kPadGrainBytes = 128 * 1024;
 // A plan holds 8 bytes per position of an axis: for axes up to this length it is kept with the model's plan, for longer
 // ones only during a run.
 constexpr std::int64_t kLongestKeptAxis = std::int64_t{1} << 22, kLongestAxis = std::int64_t{1} << 28;
@@ -156,7 +156,7 @@ void run_pad(KernelContext& context, const PadPlan& plan) {
     constant = static_cast<const std::byte*>(context.input(2).raw());
   }
   const std::int64_t grain =
-      std::max<std::int64_t>(1, kGrainBytes * plan.rows / std::max<std::int64_t>(1, output.bytes()));
+      std::max<std::int64_t>(1, kPadGrainBytes * plan.rows / std::max<std::int64_t>(1, output.bytes()));
   context.parallel_for(plan.rows, grain, [&](std::int64_t begin, std::int64_t end) {
     pad_rows(plan, static_cast<const std::byte*>(input.raw()), static_cast<std::byte*>(output.mutable_raw()), constant,
              bits_of(input.dtype()) / 8, begin, end);

@@ -18,7 +18,7 @@ namespace {
 // Elements per chunk.
 constexpr std::int64_t kGrain = 16384;
 // The longest axis whose map is small compared with the tensor.
-constexpr std::int64_t kLongestAxis = std::int64_t{1} << 22;
+constexpr std::int64_t kLongestResizedAxis = std::int64_t{1} << 22;
 
 // For each position of the result: the two input positions and the weight of the second. Nearest: only `low`.
 struct AxisMap {
@@ -253,7 +253,7 @@ std::string reject_resize(const ops::NodeView& view) {
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if ((i + 2 < end || i >= end) && is_changed(axes[i], shape[i]))
       return "resizes the last two axes, or the two before the last";
-    if (std::max(shape[i], axes[i].size) > kLongestAxis) return "takes axes up to 2^22";
+    if (std::max(shape[i], axes[i].size) > kLongestResizedAxis) return "takes axes up to 2^22";
   }
   return "";
 }

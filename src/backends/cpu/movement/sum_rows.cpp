@@ -14,7 +14,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 16 * 1024;  // floats per chunk
+constexpr std::int64_t kFloatsPerChunk = 16 * 1024;  // floats per chunk
 
 // The buffers of a thread.
 struct Workspace {
@@ -84,7 +84,7 @@ void sum_rows(KernelContext& context) {
   const float* from = rows.data<float>();
   float* to = context.output(0).mutable_data<float>();
   const std::span<const std::int64_t> order(work.order), begins(work.begins);
-  context.parallel_for(count, std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, inner)),
+  context.parallel_for(count, std::max<std::int64_t>(1, kFloatsPerChunk / std::max<std::int64_t>(1, inner)),
                        [&](std::int64_t begin, std::int64_t end) {
                          for (std::int64_t i = begin; i < end; ++i) {
                            std::memset(to + i * inner, 0, static_cast<std::size_t>(inner) * sizeof(float));

@@ -29,7 +29,7 @@ constexpr std::int64_t kMostLeftPanels = 64;  // in a block of A
 constexpr std::int64_t kMaxPanelFloats = 64 * kMaxDepth;  // of a panel of A or B in any instruction set
 // Work worth a tile, well above the cost of handing one out (less than a microsecond): about 10 microseconds of
 // operations or, if few rows leave little to compute, of reading a packed right operand.
-constexpr double kTileOperations = 1e6, kTileBytes = 256 * 1024;
+constexpr double kTileOperations = 1e6, kBytesOfTile = 256 * 1024;
 constexpr double kMostTiles = 32;
 constexpr std::int64_t kAfterColumns = 128;  // rows with fewer columns are not worth a call of the activation
 // A run can be stopped between two tiles, so long products are cut into several tiles of these operations or bytes of
@@ -116,7 +116,7 @@ GemmF32::Split GemmF32::best_split(int threads, bool left_packed, bool right_pac
   const double right_bytes = right_packed ? 4 * n * static_cast<double>(shape_.k) : 0;
   const double stops = std::clamp(operations / kLongestOperations, kMostTiles / 2, 4096.0);
   const auto most = static_cast<std::int64_t>(
-      std::clamp(std::max(operations / kTileOperations, right_bytes / kTileBytes), 1.0, 2 * stops));
+      std::clamp(std::max(operations / kTileOperations, right_bytes / kBytesOfTile), 1.0, 2 * stops));
   const auto least = std::min(static_cast<std::int64_t>(std::clamp(
                                   std::max(operations / kLongOperations, right_bytes / kLongBytes), 1.0, stops)),
                               row_panels * column_panels);

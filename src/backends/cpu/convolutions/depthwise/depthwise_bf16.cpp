@@ -28,7 +28,7 @@ RunDepthwiseBf16 depthwise_bf16() {
 
 namespace {
 
-constexpr double kChunkOperations = 2e5;
+constexpr double kDepthwiseChunkOperations = 2e5;
 
 class DepthwiseConvBf16 final : public LineKernel {
  public:
@@ -57,7 +57,7 @@ class DepthwiseConvBf16 final : public LineKernel {
                                   });
     const double operations = 2.0 * static_cast<double>(geometry_.channels) * static_cast<double>(geometry_.taps()) *
                               static_cast<double>(geometry_.axes[2].output);
-    grain_ = static_cast<std::int64_t>(std::clamp(kChunkOperations / std::max(1.0, operations), 1.0, 1024.0));
+    grain_ = static_cast<std::int64_t>(std::clamp(kDepthwiseChunkOperations / std::max(1.0, operations), 1.0, 1024.0));
   }
 
   std::int64_t scratch_bytes() const override {

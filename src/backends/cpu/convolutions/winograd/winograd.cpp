@@ -33,11 +33,8 @@ namespace {
 using base::ceil_divide;
 using base::round_up;
 
-constexpr std::int64_t kTile = kWinogradTile, kPatch = kWinogradPatch, kParts = kWinogradParts;
-
-constexpr double kCachedBytes = 3e6;  // data of this size is still in a near cache when it is read
-constexpr std::int64_t kAhead = 2;    // tiles prefetched ahead
-constexpr std::int64_t kLineFloats = CacheLine::kFloats;
+constexpr double kCachedBytes = 3e6;          // data of this size is still in a near cache when it is read
+constexpr std::int64_t kAhead = 2;            // tiles prefetched ahead
 constexpr std::int64_t kInputsTogether = 16;  // inputs whose weights are transformed at a time
 
 class Winograd final : public Kernel {
@@ -58,7 +55,7 @@ class Winograd final : public Kernel {
         operands_(view, store,
                   {.name = fmt::format("channels_last_winograd_v1:{}{}{}", isa_->name, rounds_ ? ":bf16" : "",
                                        turned ? ":turned" : ""),
-                   .floats = base::checked_multiply(plan_.part_floats(), kParts),
+                   .floats = base::checked_multiply(plan_.part_floats(), kWinogradParts),
                    .pieces = ceil_divide(plan_.outputs(), isa_->columns),
                    .pack = [this](const float* weights, float* to, std::int64_t piece) { pack(weights, to, piece); }},
                   {.floats = round_up(plan_.outputs(), isa_->lanes),
@@ -72,7 +69,7 @@ class Winograd final : public Kernel {
 
   std::int64_t scratch_bytes() const override {
     const std::int64_t blocks =
-        plan_.has_own_blocks() ? 0 : base::checked_multiply(kParts, plan_.cut().floats_a_part() * 4);
+        plan_.has_own_blocks() ? 0 : base::checked_multiply(kWinogradParts, plan_.cut().floats_a_part() * 4);
     return base::checked_add(operands_.scratch_bytes(), blocks);
   }
 
@@ -87,19 +84,19 @@ class Winograd final : public Kernel {
     if (threads > 1 && plan_.gives_each_a_block(threads))
       return run_own_blocks(context, plan_.cut_for(threads), operands, x, z, y);
     auto* before = reinterpret_cast<float*>(context.scratch() + operands_.scratch_bytes());
-    float* after = before + kParts * plan_.cut().before_stride;
+    float* after = before + kWinogradParts * plan_.cut().before_stride;
     for (std::int64_t i = 0; i < plan_.blocks(plan_.cut()); ++i) {
       const WinogradBlock block = plan_.block_at(plan_.cut(), i);
       context.parallel_for(block.tiles * block.slices, 4,
                            [&](std::int64_t begin, std::int64_t end) { read_patches(block, begin, end, x, before); });
       const double part_operations = 2.0 * static_cast<double>(block.rows()) * static_cast<double>(plan_.terms()) *
                                      static_cast<double>(plan_.outputs());
-      context.parallel_for(kParts,
-                           std::clamp<std::int64_t>(static_cast<std::int64_t>(1e6 / part_operations), 1, kParts / 2),
-                           [&](std::int64_t begin, std::int64_t end) {
-                             for (std::int64_t part = begin; part < end; ++part)
-                               multiply(block, part, operands.weights, before, after);
-                           });
+      context.parallel_for(
+          kWinogradParts,
+          std::clamp<std::int64_t>(static_cast<std::int64_t>(1e6 / part_operations), 1, kWinogradParts / 2),
+          [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t part = begin; part < end; ++part) multiply(block, part, operands.weights, before, after);
+          });
       context.parallel_for(block.rows(), 4, [&](std::int64_t begin, std::int64_t end) {
         write_tiles(block, begin, end, after, operands.bias, z, y);
       });
@@ -113,12 +110,13 @@ class Winograd final : public Kernel {
                       const void* z, void* y) const {
     context.parallel_for(plan_.blocks(cut), 1, [&](std::int64_t begin, std::int64_t end) {
       thread_local std::vector<CacheLine> transforms;  // 64-byte aligned, so that vectors do not cross cache lines
-      transforms.resize(static_cast<std::size_t>(kParts * cut.floats_a_part() / kLineFloats));
-      float *before = transforms.data()->floats, *after = before + kParts * cut.before_stride;
+      transforms.resize(static_cast<std::size_t>(kWinogradParts * cut.floats_a_part() / CacheLine::kFloats));
+      float *before = transforms.data()->floats, *after = before + kWinogradParts * cut.before_stride;
       for (std::int64_t i = begin; i < end; ++i) {
         const WinogradBlock block = plan_.block_at(cut, i);
         read_patches(block, 0, block.tiles * block.slices, x, before);
-        for (std::int64_t part = 0; part < kParts; ++part) multiply(block, part, operands.weights, before, after);
+        for (std::int64_t part = 0; part < kWinogradParts; ++part)
+          multiply(block, part, operands.weights, before, after);
         write_tiles(block, 0, block.rows(), after, operands.bias, z, y);
       }
     });
@@ -164,14 +162,15 @@ class Winograd final : public Kernel {
                          to + (floats - 1) * width, -width);
   }
 
-  // Prefetches the pixels of a tile that will soon be read or written: kTile pixels of each row of a slice, whose rows
-  // have `columns` pixels. Inlined: compilers may drop a function that computes nothing.
+  // Prefetches the pixels of a tile that will soon be read or written: kWinogradTile pixels of each row of a slice,
+  // whose rows have `columns` pixels. Inlined: compilers may drop a function that computes nothing.
   template <int written>
   HWY_INLINE static void ask_for(const float* slice, std::int64_t begin, std::int64_t end, std::int64_t column,
                                  std::int64_t columns, std::int64_t channels) {
     for (std::int64_t row = begin; row < end; ++row) {
       const float* from = slice + (row * columns + column) * channels;
-      for (std::int64_t i = 0; i < kTile * channels; i += kLineFloats) __builtin_prefetch(from + i, written, 2);
+      for (std::int64_t i = 0; i < kWinogradTile * channels; i += CacheLine::kFloats)
+        __builtin_prefetch(from + i, written, 2);
     }
   }
 
@@ -202,7 +201,7 @@ class Winograd final : public Kernel {
     const std::int64_t slice = block.slice + under;
     float* parts = before + (tile * block.tile_slices + plan_.position(block, under)) * plan_.inputs();
     if (slice < 0 || slice >= depth.input) {
-      for (std::int64_t part = 0; part < kParts; ++part)
+      for (std::int64_t part = 0; part < kWinogradParts; ++part)
         std::fill_n(parts + part * block.before_stride, plan_.inputs(), 0.0f);
       return;
     }
@@ -224,8 +223,8 @@ class Winograd final : public Kernel {
       // The columns that the previous patch did not read.
       ask_for<0>(static_cast<const float*>(x) +
                      (ahead.image * depth.input + ahead_slice) * lines.input * line.input * plan_.inputs(),
-                 std::max<std::int64_t>(top, 0), std::min(top + kPatch, lines.input),
-                 ahead.column - line.pad_begin + kPatch - kTile, line.input, plan_.inputs());
+                 std::max<std::int64_t>(top, 0), std::min(top + kWinogradPatch, lines.input),
+                 ahead.column - line.pad_begin + kWinogradPatch - kWinogradTile, line.input, plan_.inputs());
     }
     patch.kind = rounded_data_ ? WinogradInput::bf16 : rounds_ ? WinogradInput::rounded_f32 : WinogradInput::f32;
     if (rounded_data_) patch.input = static_cast<const std::uint16_t*>(x) + first;
@@ -293,8 +292,8 @@ class Winograd final : public Kernel {
                      .bias = bias,
                      .low = activation_.low,
                      .high = activation_.high};
-    out.rows = std::min(kTile, ceil_divide(lines.output - row, lines.dilation));
-    out.columns = std::min(kTile, ceil_divide(line.output - column, line.dilation));
+    out.rows = std::min(kWinogradTile, ceil_divide(lines.output - row, lines.dilation));
+    out.columns = std::min(kWinogradTile, ceil_divide(line.output - column, line.dilation));
     out.column_stride = line.dilation * plan_.outputs();
     if (rounded_addend_ || rounded_result_) return write_rounded(out, offset, stride, z, y);
     if (reads_ahead_) {
@@ -303,7 +302,8 @@ class Winograd final : public Kernel {
           std::min(block.result_slice + slice + (tile + kAhead) / block.tiles, depth.output - 1);
       ask_for<1>(static_cast<const float*>(y) +
                      (ahead.image * depth.output + ahead_slice) * lines.output * line.output * plan_.outputs(),
-                 ahead.row, std::min(ahead.row + kTile, lines.output), ahead.column, line.output, plan_.outputs());
+                 ahead.row, std::min(ahead.row + kWinogradTile, lines.output), ahead.column, line.output,
+                 plan_.outputs());
     }
     out.addend = z == nullptr ? nullptr : static_cast<const float*>(z) + offset;
     out.output = static_cast<float*>(y) + offset;

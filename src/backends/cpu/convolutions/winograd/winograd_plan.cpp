@@ -10,9 +10,6 @@ namespace {
 using base::ceil_divide;
 using base::round_up;
 
-constexpr std::int64_t kTile = kWinogradTile, kParts = kWinogradParts;
-constexpr std::int64_t kLineFloats = CacheLine::kFloats;
-
 // Floats of both transforms of the tiles in work at a time: by one thread, if they fit its second-level cache and
 // weights are read for enough tiles, otherwise by all threads together.
 constexpr std::int64_t kOwnFloats = 128 * 1024, kBlockFloats = 512 * 1024, kMostBlockFloats = 3072 * 1024;
@@ -23,7 +20,8 @@ constexpr std::int64_t kMostSlices = 16;  // of a block; slices at the border of
 std::vector<std::int64_t> tile_starts(const ops::WindowAxis& axis) {
   std::vector<std::int64_t> starts;
   for (std::int64_t phase = 0; phase < std::min(axis.dilation, axis.output); ++phase) {
-    for (std::int64_t start = phase; start < axis.output; start += kTile * axis.dilation) starts.push_back(start);
+    for (std::int64_t start = phase; start < axis.output; start += kWinogradTile * axis.dilation)
+      starts.push_back(start);
   }
   return starts;
 }
@@ -31,7 +29,7 @@ std::vector<std::int64_t> tile_starts(const ops::WindowAxis& axis) {
 // The distance between parts of a block: an odd number of cache lines, so that the parts of a tile fall into different
 // sets.
 std::int64_t part_stride(std::int64_t floats) {
-  return (ceil_divide(floats, kLineFloats) | 1) * kLineFloats;
+  return (ceil_divide(floats, CacheLine::kFloats) | 1) * CacheLine::kFloats;
 }
 
 }  // namespace
@@ -63,7 +61,7 @@ std::int64_t WinogradPlan::slices_under(std::int64_t result_slices) const {
 // Floats of the transforms of a tile over `slices` slices of results.
 std::int64_t WinogradPlan::tile_floats(std::int64_t slices) const {
   return base::checked_multiply(
-      kParts, base::checked_multiply(before_slices(slices_under(slices)), inputs_) + slices * outputs_);
+      kWinogradParts, base::checked_multiply(before_slices(slices_under(slices)), inputs_) + slices * outputs_);
 }
 
 void WinogradPlan::choose_block() {
@@ -77,7 +75,7 @@ void WinogradPlan::choose_block() {
   const std::int64_t rows = cut_.tiles * cut_.slices;
   own_blocks_ = rows >= kFewestOwnTiles && tiles() * depth / rows >= kFewestOwnBlocks;
   // Each block reads all weights: with many weights, blocks are larger than a core's cache.
-  if (!own_blocks_) choose(std::clamp(part_floats() * kParts, kBlockFloats, kMostBlockFloats));
+  if (!own_blocks_) choose(std::clamp(part_floats() * kWinogradParts, kBlockFloats, kMostBlockFloats));
   // Rounds to whole groups of the product's rows.
   if (cut_.slices == 1) cut_.tiles = cut_.tiles / product_rows_ * product_rows_;
   cut_.tiles = std::max(cut_.tiles, ceil_divide(product_rows_, cut_.slices));
@@ -93,7 +91,7 @@ void WinogradPlan::even_out(WinogradCut& cut) const {
 
 bool WinogradPlan::gives_each_a_block(std::int64_t threads) const {
   return geometry_.axes[0].output == 1 && tiles() >= threads * product_rows_ &&
-         part_floats() * kParts * 4 <= kOwnWeightBytes;
+         part_floats() * kWinogradParts * 4 <= kOwnWeightBytes;
 }
 
 WinogradCut WinogradPlan::cut_for(std::int64_t threads) const {

@@ -20,8 +20,7 @@ namespace {
 
 using base::ceil_divide;
 
-constexpr std::int64_t kTile = kWinogradTile, kParts = kWinogradParts;
-constexpr std::int64_t kBlockFloats = 3 << 20;             // of both transforms of a block
+constexpr std::int64_t kGradientBlockFloats = 3 << 20;     // of both transforms of a block
 constexpr std::int64_t kFewestRows = 32, kMostRows = 256;  // of a block
 constexpr std::int64_t kMostPanels = 4;                    // panels of outputs per thread and step
 constexpr std::int64_t kUnitsWanted = 8;
@@ -42,10 +41,11 @@ class WinogradWeightGradient final : public WeightGradient {
         outputs_(outputs),
         x_stride_(row_stride(inputs_)),
         g_stride_(row_stride(outputs_)),
-        tile_rows_(ceil_divide(geometry.axes[1].output, kTile)),
-        tile_columns_(ceil_divide(geometry.axes[2].output, kTile)),
+        tile_rows_(ceil_divide(geometry.axes[1].output, kWinogradTile)),
+        tile_columns_(ceil_divide(geometry.axes[2].output, kWinogradTile)),
         column_rows_(geometry.axes[0].output + geometry.axes[0].extent() - 1) {
-    const std::int64_t most = std::clamp(kBlockFloats / (kParts * (x_stride_ + g_stride_)), kFewestRows, kMostRows),
+    const std::int64_t most = std::clamp(kGradientBlockFloats / (kWinogradParts * (x_stride_ + g_stride_)), kFewestRows,
+                                         kMostRows),
                        most_columns = std::max<std::int64_t>(1, most / column_rows_);
     block_columns_ = ceil_divide(columns(), ceil_divide(columns(), most_columns));
     unit_outputs_ = isa_->rows * std::clamp<std::int64_t>(outputs_ / (isa_->rows * kUnitsWanted), 1, kMostPanels);
@@ -54,14 +54,14 @@ class WinogradWeightGradient final : public WeightGradient {
   // [X's parts][G's parts][sums of each unit]
   std::int64_t scratch_bytes() const override {
     const std::int64_t transforms = base::checked_add(x_part_floats(), g_part_floats());
-    return base::checked_multiply(
-        base::checked_add(base::checked_multiply(kParts, transforms), base::checked_multiply(units(), unit_floats())),
-        4);
+    return base::checked_multiply(base::checked_add(base::checked_multiply(kWinogradParts, transforms),
+                                                    base::checked_multiply(units(), unit_floats())),
+                                  4);
   }
 
   void compute(KernelContext& context, const float* x, const float* g, float* w, std::byte* scratch) const override {
     auto* x_parts = reinterpret_cast<float*>(scratch);
-    float *g_parts = x_parts + kParts * x_part_floats(), *sums = g_parts + kParts * g_part_floats();
+    float *g_parts = x_parts + kWinogradParts * x_part_floats(), *sums = g_parts + kWinogradParts * g_part_floats();
     for (std::int64_t first = 0; first < columns(); first += block_columns_) {
       const std::int64_t rows = std::min(block_columns_, columns() - first) * column_rows_;
       // Rows of X behind the last column are multiplied by zeros, so they must not be NaN or infinite.
@@ -93,19 +93,19 @@ class WinogradWeightGradient final : public WeightGradient {
   std::int64_t units() const { return ceil_divide(outputs_, unit_outputs_); }
   // [tap of the third axis][part][output][input]
   std::int64_t unit_floats() const { return base::checked_multiply(geometry_.axes[0].kernel, tap_floats()); }
-  std::int64_t tap_floats() const { return base::checked_multiply(kParts * unit_outputs_, x_stride_); }
+  std::int64_t tap_floats() const { return base::checked_multiply(kWinogradParts * unit_outputs_, x_stride_); }
 
   struct Place {
     std::int64_t image, slot, row, column;
   };
   Place place_of(std::int64_t first_column, std::int64_t row) const {
     const std::int64_t column = first_column + row / column_rows_, tile = column % (tile_rows_ * tile_columns_);
-    return {column / (tile_rows_ * tile_columns_), row % column_rows_, tile / tile_columns_ * kTile,
-            tile % tile_columns_ * kTile};
+    return {column / (tile_rows_ * tile_columns_), row % column_rows_, tile / tile_columns_ * kWinogradTile,
+            tile % tile_columns_ * kWinogradTile};
   }
 
   static void clear(float* parts, std::int64_t channels, std::int64_t stride) {
-    for (std::int64_t part = 0; part < kParts; ++part) std::fill_n(parts + part * stride, channels, 0.0f);
+    for (std::int64_t part = 0; part < kWinogradParts; ++part) std::fill_n(parts + part * stride, channels, 0.0f);
   }
 
   void transform_data(std::int64_t first_column, std::int64_t row, std::int64_t rows, const float* x,
@@ -150,7 +150,7 @@ class WinogradWeightGradient final : public WeightGradient {
     packed.resize(static_cast<std::size_t>(ceil_divide(rows * unit_outputs_, CacheLine::kFloats)));
     float* left = packed.data()->floats;
     PanelProduct product{.k = rows, .right_row_stride = x_stride_, .ldc = x_stride_, .accumulate = accumulate};
-    for (std::int64_t part = 0; part < kParts; ++part) {
+    for (std::int64_t part = 0; part < kWinogradParts; ++part) {
       base::yield_point();
       for (std::int64_t output = 0; output < outputs; output += isa_->rows) {
         const std::int64_t count = std::min(isa_->rows, outputs - output);
@@ -216,8 +216,8 @@ std::string avoid_winograd_weight_gradient(const ChannelsLastGeometry& geometry,
   std::int64_t tiles = geometry.batch * geometry.axes[0].output;
   for (const std::size_t i : {1, 2}) {
     const std::int64_t size = geometry.axes[i].output;
-    covered *= static_cast<double>(size) / static_cast<double>(base::round_up(size, kTile));
-    tiles *= ceil_divide(size, kTile);
+    covered *= static_cast<double>(size) / static_cast<double>(base::round_up(size, kWinogradTile));
+    tiles *= ceil_divide(size, kWinogradTile);
   }
   if (tiles < kFewestRows) return "few tiles of 4 x 4";
   return covered < kLeastCovered ? "thin results" : "";

@@ -68,7 +68,7 @@ void pack_groups(const Tensor& weights, const SparseGroups& groups, std::int8_t*
   }
 }
 
-std::int64_t rows_of(const ops::NodeView& view) {
+std::int64_t result_rows(const ops::NodeView& view) {
   return view.output(0).elements() / std::max<std::int64_t>(1, view.output(0).shape.back());
 }
 
@@ -76,7 +76,7 @@ class SparseLinearS8 final : public Kernel {
  public:
   SparseLinearS8(const ops::NodeView& view, WeightStore& store)
       : signed_data_(view.input(At::data).dtype == DType::i8),
-        rows_(rows_of(view)),
+        rows_(result_rows(view)),
         groups_(find_groups(*view.constant(At::weights))),
         multiplier_(vector_multiplier_s8()),
         activation_(plan_activation(view)),
@@ -215,7 +215,7 @@ std::string reject_sparse_linear_s8(const ops::NodeView& view) {
 // tiles if the machine has them; the sparse one gathers each group for each row.
 std::string avoid_sparse_linear_s8(const ops::NodeView& view) {
   const SparseGroups groups = find_groups(*view.constant(At::weights));
-  const std::int64_t rows = rows_of(view);
+  const std::int64_t rows = result_rows(view);
   const bool tiles = active_tiles() && rows >= kFewestTileRows;
   const double a_group = 1.3, a_panel = 150, dense = tiles ? 0.2 : 0.8;
   const double taken =

@@ -25,14 +25,14 @@ using Product = IndirectProductBf16;
 constexpr std::int64_t kRoundedTogether = 2048;    // numbers
 constexpr std::int64_t kCopiedBytes = 256 * 1024;  // of lines that are rounded or spread at a time; a line more or less
 
-constexpr WindowFormat kFormat{.element_bytes = 2,
-                               .group = Product::kGroup,
-                               .columns = Product::kColumns,
-                               .few_channels = WindowSegments::kFewChannels,
-                               .copied_for = 16,
-                               .chunk_operations = 4e6,
-                               .tile_chunk_operations = 1e7,
-                               .rows_of_small_weights = false};
+constexpr WindowFormat kFormatBf16{.element_bytes = 2,
+                                   .group = Product::kGroup,
+                                   .columns = Product::kColumns,
+                                   .few_channels = WindowSegments::kFewChannels,
+                                   .copied_for = 16,
+                                   .chunk_operations = 4e6,
+                                   .tile_chunk_operations = 1e7,
+                                   .rows_of_small_weights = false};
 
 class WindowProductBf16 final : public LineKernel {
  public:
@@ -40,10 +40,10 @@ class WindowProductBf16 final : public LineKernel {
       : rounded_data_(view.input(0).dtype == DType::bf16),
         rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16),
         rounded_result_(view.output(0).dtype == DType::bf16),
-        multiplier_(multiplier_bf16(rows_for_multiplier(layer, kFormat))),
+        multiplier_(multiplier_bf16(rows_for_multiplier(layer, kFormatBf16))),
         activation_(plan_activation(view)),
         hard_swish_(multiplier_.has_hard_swish && activation_.is_hard_swish),
-        plan_(plan_windows(layer, kFormat, {multiplier_.tiles, multiplier_.tile_rows, multiplier_.depth_step},
+        plan_(plan_windows(layer, kFormatBf16, {multiplier_.tiles, multiplier_.tile_rows, multiplier_.depth_step},
                            !rounded_data_)),
         windows_(plan_.pointers<std::uint16_t>()),
         padding_(static_cast<std::size_t>(plan_.padded)),

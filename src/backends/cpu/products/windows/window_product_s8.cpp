@@ -20,25 +20,25 @@ namespace {
 using At = ops::QuantisedLayerInputs;
 using base::round_up;
 
-constexpr WindowFormat kFormat{.element_bytes = 1,
-                               .group = kS8Group,
-                               .columns = kS8Columns,
-                               // With fewer channels, the taps of a window's line are joined to one segment: otherwise
-                               // the inner loop, which takes four channels at a time, would be short, and each tap
-                               // needs a pointer per row.
-                               .few_channels = kS8Group * WindowSegments::kFewChannels,
-                               .copied_for = 100,
-                               .chunk_operations = 8e6,
-                               .tile_chunk_operations = 2e7,
-                               .rows_of_small_weights = true};
+constexpr WindowFormat kFormatS8{.element_bytes = 1,
+                                 .group = kS8Group,
+                                 .columns = kS8Columns,
+                                 // With fewer channels, the taps of a window's line are joined to one segment:
+                                 // otherwise the inner loop, which takes four channels at a time, would be short, and
+                                 // each tap needs a pointer per row.
+                                 .few_channels = kS8Group * WindowSegments::kFewChannels,
+                                 .copied_for = 100,
+                                 .chunk_operations = 8e6,
+                                 .tile_chunk_operations = 2e7,
+                                 .rows_of_small_weights = true};
 
 class WindowProductS8 final : public Kernel {
  public:
   WindowProductS8(const ops::NodeView& view, WeightStore& store, const WindowLayer& layer)
       : signed_data_(view.input(At::data).dtype == DType::i8),
-        multiplier_(multiplier_s8(rows_for_multiplier(layer, kFormat))),
+        multiplier_(multiplier_s8(rows_for_multiplier(layer, kFormatS8))),
         activation_(plan_activation(view)),
-        plan_(plan_windows(layer, kFormat, {multiplier_.tiles, multiplier_.tile_rows, multiplier_.depth_step},
+        plan_(plan_windows(layer, kFormatS8, {multiplier_.tiles, multiplier_.tile_rows, multiplier_.depth_step},
                            signed_data_)),
         windows_(plan_.pointers<std::uint8_t>()),
         result_(view, activation_, layer.groups * lanes()),
