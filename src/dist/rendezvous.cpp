@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -15,7 +17,9 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/cpu_info.h"
 #include "base/error.h"
+#include "dist/mpi_ranks.h"
 #include "dist/rank_message.h"
 
 namespace tessera::dist {
@@ -34,22 +38,16 @@ std::optional<int> number_of(const char* variable, int least, int most) {
   return number;
 }
 
-// A launcher's variables: rank, number of ranks, and number of ranks on this machine.
+// A launcher's variables: rank, number of ranks, number of ranks on this machine, and one that only its ranks have.
 struct Launcher {
   const char *rank, *ranks, *local, *needs;
 };
 constexpr Launcher kLaunchers[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_RANK"},
-    {"PMI_RANK", "PMI_SIZE", nullptr, "PMI_RANK"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_RANK"},
     // Slurm sets the rank in scripts, too, which are one process: a step's number tells that srun started it.
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", nullptr, "SLURM_STEP_ID"},
 };
-
-// A folder of this user that all children of the process which started this one have in common.
-std::string folder_of_launcher() {
-  return fmt::format("{}/tessera-ranks-{}-{}", std::filesystem::temp_directory_path().string(), ::getuid(),
-                     ::getppid());
-}
 
 }  // namespace
 
@@ -60,23 +58,26 @@ std::optional<RankPlace> place_from_environment() {
     require(rank && folder != nullptr, ErrorKind::invalid_argument,
             "{} is set, but {} is not: `tessera train --ranks N` sets all three of {}, {} and {}", kRanksVariable,
             rank ? kRendezvousVariable : kRankVariable, kRankVariable, kRanksVariable, kRendezvousVariable);
-    return RankPlace{*rank, *ranks, folder};
+    return RankPlace{*rank, *ranks, folder, kRankVariable, *ranks};
   }
   for (const Launcher& each : kLaunchers) {
     if (std::getenv(each.needs) == nullptr) continue;
     const std::optional<int> ranks = number_of(each.ranks, 1, kMostRanks);
     if (!ranks || *ranks == 1) return std::nullopt;
     const std::optional<int> rank = number_of(each.rank, 0, *ranks - 1);
-    const std::optional<int> local = each.local != nullptr ? number_of(each.local, 1, kMostRanks) : ranks;
-    const std::optional<int> machines = number_of("SLURM_STEP_NUM_NODES", 1, 1 << 20);
-    require(rank && local && *local == *ranks && machines.value_or(1) == 1, ErrorKind::unsupported,
-            "the {} ranks are on several machines, and ranks are connected by Unix sockets: start them all on one "
-            "machine",
-            *ranks);
-    return RankPlace{*rank, *ranks, folder_of_launcher()};
+    int local = each.local != nullptr ? number_of(each.local, 1, *ranks).value_or(0) : 0;
+    if (const std::optional<int> machines = number_of("SLURM_STEP_NUM_NODES", 1, 1 << 20); local == 0 && machines)
+      local = (*ranks + *machines - 1) / *machines;
+    require(rank.has_value(), ErrorKind::invalid_argument, "the environment variable {} is set, but {} is not",
+            each.needs, each.rank);
+    return RankPlace{*rank, *ranks, "", each.rank, local};
   }
   require(std::getenv("TORCHELASTIC_RUN_ID") == nullptr, ErrorKind::unsupported,
-          "torchrun starts programs that use PyTorch: start ranks by `tessera train --ranks N`, mpirun or srun");
+          "this process was started by torchrun (TORCHELASTIC_RUN_ID is set), which starts programs that use PyTorch: "
+          "start ranks by `tessera train --ranks N` on one machine, or by mpirun or srun on several");
+  require(std::getenv("PMIX_RANK") == nullptr, ErrorKind::unsupported,
+          "PMIX_RANK is set, but neither Open MPI's nor Slurm's variables are, which tell the number of ranks: start "
+          "ranks by mpirun, by srun --mpi=pmix, or by `tessera train --ranks N` on one machine");
   return std::nullopt;
 }
 
@@ -230,8 +231,28 @@ class Meeting {
 }  // namespace
 
 std::shared_ptr<base::Communicator> join_ranks(const RankPlace& place, const SocketRankOptions& options) {
-  std::vector<SocketPeer> peers = Meeting(place, std::chrono::duration_cast<Clock::duration>(options.timeout)).run();
-  return make_socket_ranks(place.rank, std::move(peers), options);
+  if (!place.folder.empty()) {
+    std::vector<SocketPeer> peers = Meeting(place, std::chrono::duration_cast<Clock::duration>(options.timeout)).run();
+    return make_socket_ranks(place.rank, std::move(peers), options);
+  }
+  MpiRankOptions of_mpi;
+  of_mpi.timeout = options.timeout;
+  std::shared_ptr<base::Communicator> ranks = make_mpi_ranks(of_mpi);
+  // MPI that another launcher's protocol does not reach takes each process for one that is alone.
+  require(
+      ranks->rank() == place.rank && ranks->size() == place.ranks, ErrorKind::failed,
+      "by {} this process is rank {} of {}, but by MPI it is rank {} of {}: start the ranks by the mpirun of the MPI "
+      "that the plug-in is built for, or with Slurm by srun --mpi=pmix",
+      place.launcher, place.rank, place.ranks, ranks->rank(), ranks->size());
+  return ranks;
+}
+
+int threads_of_rank(const RankPlace& place) {
+  const int cores = base::cpu_info().usable_cores;
+  cpu_set_t bound;
+  const bool is_bound = ::sched_getaffinity(0, sizeof bound, &bound) == 0 &&
+                        CPU_COUNT(&bound) < static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  return is_bound || place.ranks_on_machine == 0 ? cores : std::max(1, cores / place.ranks_on_machine);
 }
 
 }  // namespace tessera::dist

@@ -45,7 +45,8 @@ def arrays(path):
         return {name: archive.read(name) for name in archive.namelist() if not name.startswith("training.json")}
 
 
-class Ranks(unittest.TestCase):
+class RanksBase(unittest.TestCase):
+    """What tests of several ranks share: data, configurations, and what equal trainings are."""
     @classmethod
     def setUpClass(cls):
         cls.holder = tempfile.TemporaryDirectory()
@@ -74,6 +75,8 @@ class Ranks(unittest.TestCase):
         self.assertEqual(arrays(folder / checkpoint), arrays(expected / checkpoint))
         self.assertEqual(log_of(folder), log_of(expected))
 
+
+class Ranks(RanksBase):
     def test_ranks_have_the_bits_of_one_process(self):
         alone = self.trained("alone", 1)
         for ranks in (2, 3, 4):
