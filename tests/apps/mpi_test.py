@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`mpirun tessera train`: the bits of one process, a configuration that differs, a rank that is killed or stopped; and what a
-launcher's environment does where MPI, or all of it, is absent. Standard library only.
+"""`mpirun tessera train`: the bits of one process, a configuration that differs, a rank that is killed or stopped; and
+what a launcher's environment does where the MPI plug-in is absent. Standard library only.
 
     mpi_test.py TESSERA
 
