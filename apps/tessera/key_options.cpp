@@ -9,15 +9,12 @@
 #include "tessera/obfuscate.h"
 
 namespace tessera::apps {
-namespace {
 
 // Not 0, because a program that takes dumps from a pipe gets them at any other limit.
 void forbid_core_dumps() {
   const rlimit none{1, 1};
   ::setrlimit(RLIMIT_CORE, &none);
 }
-
-}  // namespace
 
 void use_key(const KeySource& source) {
   forbid_core_dumps();

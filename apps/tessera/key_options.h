@@ -15,6 +15,8 @@ void add_key_options(CLI::App& app);
 // Makes the environment's key the default one and lets no core dump of this process be written if there is a key. To be
 // called before the command line is parsed. Throws Error(invalid_argument).
 void use_environment_key();
+// Lets no core dump of this process be written, for when it holds secrets.
+void forbid_core_dumps();
 // Makes this key the default one and lets no core dump of this process be written.
 void use_key(const KeySource& source);
 

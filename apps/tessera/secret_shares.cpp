@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "common.h"
 #include "io/npz.h"
+#include "key_options.h"
 #include "option_values.h"
 #include "report/values/json_text.h"
 #include "tessera/secret_shared.h"
@@ -93,6 +94,7 @@ void run_on_shares(const SharedRunVerb& options, const std::string& file, const 
                    const std::string& outputs, bool json) {
   require(!inputs.empty() && !outputs.empty(), ErrorKind::invalid_argument,
           "--secret-shared needs --inputs SHARE.npz and --outputs SHARE.npz");
+  forbid_core_dumps();
   check_form(outputs, {kArraysForm});
   check_outputs({outputs});
   const ShareReport shares = describe_shares(file);

@@ -9,10 +9,12 @@ import array
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 
 import obfuscate_test
@@ -180,6 +182,15 @@ class Protect(program.WithModel):
         self.succeeds("protect", path["out_a"], "--combine-shares", path["out_b"], "-o", path["out"])
         for got, expected in zip(floats_in(path["out"], "output"), floats_in(path["plain"], "output"), strict=True):
             self.assertAlmostEqual(got, expected, delta=0.005)
+        with subprocess.Popen([*calls[0], "--peer-timeout", "60"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as waiting:
+            limits, end = pathlib.Path(f"/proc/{waiting.pid}/limits"), time.monotonic() + 30 * program.PATIENCE
+            try:  # it writes no core dumps, since keys and shares are in its memory
+                while not re.search("Max core file size +1 +1 ", limits.read_text("ascii")):
+                    self.assertLess(time.monotonic(), end)
+                    time.sleep(0.05)
+            finally:
+                waiting.kill()
         alone = [*calls[1][1:], "--peer-timeout", "0.2"]
         self.fails(9, "no peer answers at", *alone)
         self.fails(WRONG_CALL, "--secret-shared needs --inputs", "run", folder / "a", "--secret-shared", peer)

@@ -12,10 +12,14 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 
 #include "protect/key_file.h"
 #include "protect/protected_files.h"
+#include "protect/secret_shared/shared_pair.h"
 #include "protect/slots.h"
+#include "support/random_tensor.h"
+#include "tessera/secret_shared.h"
 
 extern char** environ;
 
@@ -141,17 +145,73 @@ TEST(SecretChild, FindsNothingAfterTheModelIsGone) {
   EXPECT_EQ(count_in_memory(weights), 0);
 }
 
-class SecretsOfAModel : public ProtectedFiles {};
+// Of a file of shares, without a copy that stays.
+Masked masked_part(const std::filesystem::path& path, ::off_t offset) {
+  std::uint8_t part[sizeof(Masked)];
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(::pread(file, part, sizeof(part), offset), static_cast<::ssize_t>(sizeof(part)));
+  ::close(file);
+  const Masked masked = mask(part);
+  ::explicit_bzero(part, sizeof(part));
+  return masked;
+}
+
+// Another one: the key of a pair of shares, and a party's seed.
+TEST(SecretChild, FindsNoKeysOfSharesAfterTheirUse) {
+  const char* const folder = std::getenv(kChild);
+  if (folder == nullptr) GTEST_SKIP() << "for the process that SecretsOfShares starts";
+  constexpr ::off_t kMessageKey = 96, kSeed = 128;  // share_file.h
+  const std::filesystem::path first = std::filesystem::path(folder) / "a", second = std::filesystem::path(folder) / "b";
+  const Model model(std::make_shared<const ir::Graph>(models::build_model("lenet5", {.dims = {{"batch", 1}}})));
+  share_model(model, first, second, 1);
+  const Masked key = masked_part(first, kMessageKey), seed_a = masked_part(first, kSeed),
+               seed_b = masked_part(second, kSeed);
+  const auto expect_none = [&] {
+    for (const Masked& each : {key, seed_a, seed_b}) EXPECT_EQ(count_in_memory(each), 0);
+  };
+  expect_none();  // of what made the files
+  {
+    const protect::LockedShareFile file(first);
+    EXPECT_EQ(count_in_memory(key), 1);
+    EXPECT_EQ(count_in_memory(seed_a), 1);
+    EXPECT_EQ(count_in_memory(seed_b), 0);
+  }
+  expect_none();
+  const TensorShares shares = share_tensor(random_tensor(DType::f32, {1, 1, 28, 28}, 1, 0, 1));
+  const std::string peer = free_address();
+  const auto compute = [&](const std::filesystem::path& file, const Tensor& share) {
+    run_secret_shared(file, peer, share, {20});
+  };
+  std::thread other([&] { compute(second, shares.second); });
+  compute(first, shares.first);
+  other.join();
+  expect_none();
+}
+
+class SecretsOfAModel : public ProtectedFiles {
+ protected:
+  void succeeds_alone(const std::string& test) const;
+};
+using SecretsOfShares = SecretsOfAModel;
 
 TEST_F(SecretsOfAModel, AreGoneFromTheProcessThatUsedIt) {
   make();
+  succeeds_alone("FindsNothingAfterTheModelIsGone");
+}
+
+TEST_F(SecretsOfShares, AreGoneFromTheProcessThatUsedThem) {
+  succeeds_alone("FindsNoKeysOfSharesAfterTheirUse");
+}
+
+// Runs a test of SecretChild in a process of its own.
+void SecretsOfAModel::succeeds_alone(const std::string& test) const {
   const std::string variable = std::string(kChild) + "=" + folder.path().string();
   std::vector<char*> environment;
   for (char** each = environ; *each != nullptr; ++each) environment.push_back(*each);
   environment.push_back(const_cast<char*>(variable.c_str()));
   environment.push_back(nullptr);
   std::string program = std::filesystem::read_symlink("/proc/self/exe").string(),
-              filter = "--gtest_filter=SecretChild.FindsNothingAfterTheModelIsGone";
+              filter = "--gtest_filter=SecretChild." + test;
   char* const arguments[] = {program.data(), filter.data(), nullptr};
   ::pid_t process = -1;
   ASSERT_EQ(::posix_spawn(&process, program.c_str(), nullptr, nullptr, arguments, environment.data()), 0);

@@ -41,7 +41,7 @@ constexpr std::uint64_t kOfRectifier = 1 + kComparisonLevels + 2, kOfTruncation 
 
 }  // namespace
 
-Keystream::Keystream(const Seed& seed, std::uint64_t purpose) {
+Keystream::Keystream(const Secret& seed, std::uint64_t purpose) : key_(kSeedBytes) {
   crypto_generichash(key_.data(), key_.size(), reinterpret_cast<const std::uint8_t*>(&purpose), sizeof(purpose),
                      seed.data(), seed.size());
 }
@@ -101,7 +101,7 @@ std::vector<std::size_t> tournament(std::span<const std::vector<std::uint32_t>> 
   }
 }
 
-Words deal(const SharedProgram& program, std::span<const Words> masks, const Seed& first, const Seed& second,
+Words deal(const SharedProgram& program, std::span<const Words> masks, const Secret& first, const Secret& second,
            std::uint64_t run) {
   Dealing dealing(first, second, run);
   for (std::size_t i = 0; i < program.steps.size(); ++i) {

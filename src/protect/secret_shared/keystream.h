@@ -5,20 +5,23 @@
 #include <array>
 #include <span>
 
+#include "protect/secret.h"
 #include "protect/secret_shared/shared_program.h"
 
 namespace tessera::protect {
 
-using Seed = std::array<std::uint8_t, 32>;
+// An identity or digest, which anybody may know. Seeds and keys are of the same size, and in locked memory (Secret).
+using PublicId = std::array<std::uint8_t, 32>;
+inline constexpr std::size_t kSeedBytes = 32;
 
 // The pseudorandom words of a seed (ChaCha20) for one purpose: a run, or the weights.
 class Keystream {
  public:
-  Keystream(const Seed& seed, std::uint64_t purpose);
+  Keystream(const Secret& seed, std::uint64_t purpose);
   Words words(std::size_t count);
 
  private:
-  Seed key_{};
+  Secret key_;
   std::uint64_t drawn_ = 0;
 };
 
@@ -28,7 +31,7 @@ inline constexpr std::uint64_t kWeightsPurpose = ~std::uint64_t{0};  // others: 
 class Material {
  public:
   // `corrections` of the second party (1); empty of the first (0).
-  Material(int party, const Seed& seed, std::uint64_t run, std::span<const Word> corrections)
+  Material(int party, const Secret& seed, std::uint64_t run, std::span<const Word> corrections)
       : party_(party), stream_(seed, run), corrections_(corrections) {}
   // Shares of independent numbers.
   Words own(std::size_t count) { return stream_.words(count); }
@@ -44,7 +47,7 @@ class Material {
 // Makes the corrections of one run.
 class Dealing {
  public:
-  Dealing(const Seed& first, const Seed& second, std::uint64_t run) : first_(first, run), second_(second, run) {}
+  Dealing(const Secret& first, const Secret& second, std::uint64_t run) : first_(first, run), second_(second, run) {}
   Words own_sum(std::size_t count);  // what the shares add up to modulo 2^64
   Words own_xor(std::size_t count);  // and bit by bit modulo 2
   void dependent_sum(std::span<const Word> values);
@@ -59,7 +62,7 @@ class Dealing {
 inline constexpr int kComparisonLevels = 6;  // 64 bits, halved to one
 
 // The corrections of a run of the program, for weights whose masks are `masks` (of each step, empty without weights).
-Words deal(const SharedProgram& program, std::span<const Words> masks, const Seed& first, const Seed& second,
+Words deal(const SharedProgram& program, std::span<const Words> masks, const Secret& first, const Secret& second,
            std::uint64_t run);
 // Their number, without making them.
 std::uint64_t corrections_of(const SharedProgram& program);

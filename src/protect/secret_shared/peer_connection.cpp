@@ -68,12 +68,12 @@ int new_socket(const addrinfo& address) {
   return descriptor;
 }
 
-Seed derive(const Seed& key, std::string_view purpose, std::span<const std::uint8_t> context) {
+Secret derive(Bytes key, std::string_view purpose, Bytes context) {
   io::ByteWriter message;
   message.text(purpose);
   message.raw(std::as_bytes(context));
   const std::vector<std::byte> bytes = message.take();
-  Seed derived{};
+  Secret derived(kSeedBytes);
   crypto_generichash(derived.data(), derived.size(), reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size(),
                      key.data(), key.size());
   return derived;
@@ -86,8 +86,8 @@ std::vector<std::uint8_t> hello_of(const PeerGreeting& greeting) {
   std::memcpy(hello.data() + 16, greeting.pair.data(), 32);
   std::memcpy(hello.data() + 48, &greeting.next_run, 8);
   randombytes_buf(hello.data() + 56, 32);
-  const Seed mac = derive(greeting.message_key, "tessera peer", std::span(hello).first(kHelloBytes - kMacBytes));
-  std::ranges::copy(mac, hello.end() - kMacBytes);
+  const Secret mac = derive(greeting.message_key, "tessera peer", Bytes(hello).first(kHelloBytes - kMacBytes));
+  std::ranges::copy(mac.bytes(), hello.end() - kMacBytes);
   return hello;
 }
 
@@ -97,7 +97,7 @@ std::uint64_t check_hello(const PeerGreeting& own, const std::vector<std::uint8_
           "what answers at the peer's address is no secret-shared run of this version of Tessera");
   require(std::memcmp(hello.data() + 16, own.pair.data(), 32) == 0, ErrorKind::invalid_argument,
           "the peer has a share of another model, or one of another call of 'tessera protect'");
-  const Seed mac = derive(own.message_key, "tessera peer", std::span(hello).first(kHelloBytes - kMacBytes));
+  const Secret mac = derive(own.message_key, "tessera peer", Bytes(hello).first(kHelloBytes - kMacBytes));
   require(sodium_memcmp(mac.data(), hello.data() + kHelloBytes - kMacBytes, kMacBytes) == 0, ErrorKind::failed,
           "the peer does not know the key of this pair of shares");
   require(hello[8] == 1 - own.party, ErrorKind::invalid_argument,
@@ -128,14 +128,16 @@ PeerSocket::~PeerSocket() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-PeerSocket PeerSocket::listen_at(const std::string& address, double timeout_s) {
+PeerSocket PeerSocket::listen_at(const std::string& address, double timeout_s, bool& is_taken) {
   const Addresses addresses = addresses_of(address, true);
   const PeerSocket listening(new_socket(*addresses), timeout_s);
   const int on = 1;
   ::setsockopt(listening.descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  require(::bind(listening.descriptor_, addresses->ai_addr, addresses->ai_addrlen) == 0 &&
-              ::listen(listening.descriptor_, 1) == 0,
-          ErrorKind::failed, "cannot listen at '{}': {}", address, last_error());
+  const bool is_listening = ::bind(listening.descriptor_, addresses->ai_addr, addresses->ai_addrlen) == 0 &&
+                            ::listen(listening.descriptor_, 1) == 0;
+  is_taken = !is_listening && errno == EADDRINUSE;
+  if (is_taken) return connect_to(address, timeout_s);
+  require(is_listening, ErrorKind::failed, "cannot listen at '{}': {}", address, last_error());
   pollfd waiting{listening.descriptor_, POLLIN, 0};
   const int ready = ::poll(&waiting, 1, left_until(after(timeout_s)));
   require(ready > 0, ErrorKind::failed, "no peer came to '{}' in {} s", address, timeout_s);
@@ -158,8 +160,9 @@ PeerSocket PeerSocket::connect_to(const std::string& address, double timeout_s) 
       else ::getsockopt(socket.descriptor_, SOL_SOCKET, SO_ERROR, &error, &size);
     }
     if (error == 0) return socket;
-    require(left_until(end) > 0, ErrorKind::failed, "no peer answers at '{}' in {} s: {}", address, timeout_s,
-            std::generic_category().message(error));
+    require(left_until(end) > 0, ErrorKind::failed,
+            "no peer answers at '{}' in {} s, where the process with the first of the two files has to listen: {}",
+            address, timeout_s, std::generic_category().message(error));
     ::poll(nullptr, 0, std::min(kBetweenTriesMs, left_until(end)));
   }
 }

@@ -15,8 +15,9 @@ class PeerSocket {
   // Takes the descriptor over. `timeout_s` is for each exchange.
   PeerSocket(int descriptor, double timeout_s);
   // Waits for a connection at HOST:PORT, or connects there, until the time is over. Throws Error: invalid_argument
-  // (an address that is none), failed.
-  static PeerSocket listen_at(const std::string& address, double timeout_s);
+  // (an address that is none), failed. `is_taken`: whether another process listens there; this one then connects to
+  // it, so that the greetings tell both processes what is wrong.
+  static PeerSocket listen_at(const std::string& address, double timeout_s, bool& is_taken);
   static PeerSocket connect_to(const std::string& address, double timeout_s);
   ~PeerSocket();
   PeerSocket(PeerSocket&& other) noexcept;
@@ -33,7 +34,8 @@ class PeerSocket {
 // The first message of both parties.
 struct PeerGreeting {
   int party = 0;
-  Seed pair{}, message_key{};
+  PublicId pair{};
+  Bytes message_key;  // which the message proves to be known, and does not show
   std::uint64_t next_run = 0;
 };
 
@@ -49,7 +51,7 @@ class SecureChannel : public PeerChannel {
 
  private:
   PeerSocket socket_;
-  Seed sending_{}, receiving_{};
+  Secret sending_, receiving_;  // keys of this connection
   std::uint64_t peers_next_run_ = 0;
   std::int64_t rounds_ = 0, bytes_sent_ = 0;
 };

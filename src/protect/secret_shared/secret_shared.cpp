@@ -42,6 +42,18 @@ Words words_of(const Tensor& share, const protect::SharedProgram& program) {
   return {share.values<Word>().begin(), share.values<Word>().end()};
 }
 
+protect::SecureChannel meet(const ShareFile& share, const std::string& peer, double timeout_s) {
+  bool is_taken = false;
+  try {
+    protect::PeerSocket socket = share.party == 0 ? protect::PeerSocket::listen_at(peer, timeout_s, is_taken)
+                                                  : protect::PeerSocket::connect_to(peer, timeout_s);
+    return {std::move(socket), {share.party, share.pair, share.message_key.bytes(), share.used}};
+  } catch (Error& error) {
+    if (is_taken) error.add_context("another process listens at " + peer);
+    throw;
+  }
+}
+
 }  // namespace
 
 ShareReport share_model(const Model& model, const std::filesystem::path& first, const std::filesystem::path& second,
@@ -106,9 +118,7 @@ Tensor run_secret_shared(const std::filesystem::path& path, const std::string& p
   };
   is_left(content.used);
   const auto begin = std::chrono::steady_clock::now();
-  protect::PeerSocket socket = content.party == 0 ? protect::PeerSocket::listen_at(peer, options.timeout_s)
-                                                  : protect::PeerSocket::connect_to(peer, options.timeout_s);
-  protect::SecureChannel channel(std::move(socket), {content.party, content.pair, content.message_key, content.used});
+  protect::SecureChannel channel = meet(content, peer, options.timeout_s);
   const auto met = std::chrono::steady_clock::now();
   const std::uint64_t run = std::max(content.used, channel.peers_next_run());
   is_left(run);

@@ -21,13 +21,13 @@ namespace {
 
 constexpr std::string_view kMagic = "TSRSHARE";
 constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kUsedAt = 16, kDigestAt = 32, kBodyAt = 64;
+constexpr std::size_t kUsedAt = 16, kDigestAt = 32, kBodyAt = 64, kMessageKeyAt = 96, kSeedAt = 128, kSecretsEnd = 160;
 constexpr std::uint64_t kMostRuns = 1 << 20;
 constexpr std::int64_t kMostFileBytes = std::int64_t{4} << 30;
 
-Seed digest_without_use(std::span<const std::byte> bytes) {
+PublicId digest_without_use(std::span<const std::byte> bytes) {
   crypto_generichash_state state;
-  Seed digest{};
+  PublicId digest{};
   crypto_generichash_init(&state, nullptr, 0, digest.size());
   const auto add = [&](std::span<const std::byte> part) {
     crypto_generichash_update(&state, reinterpret_cast<const std::uint8_t*>(part.data()), part.size());
@@ -39,11 +39,29 @@ Seed digest_without_use(std::span<const std::byte> bytes) {
   return digest;
 }
 
-Seed random_seed() {
-  Seed seed;
-  randombytes_buf(seed.data(), seed.size());
-  return seed;
+void wipe_secrets(std::span<std::byte> file) {
+  if (file.size() >= kSecretsEnd) sodium_memzero(file.data() + kMessageKeyAt, kSecretsEnd - kMessageKeyAt);
 }
+
+// A whole file in memory that is neither swapped nor dumped, as far as the process may lock so much.
+class FileInSecretMemory {
+ public:
+  explicit FileInSecretMemory(const std::filesystem::path& path) : FileInSecretMemory(io::InputFile::open(path)) {}
+  ~FileInSecretMemory() { wipe_secrets(bytes()); }
+  FileInSecretMemory(const FileInSecretMemory&) = delete;
+  FileInSecretMemory& operator=(const FileInSecretMemory&) = delete;
+  std::span<std::byte> bytes() const { return {memory_.data(), memory_.size()}; }
+
+ private:
+  explicit FileInSecretMemory(io::InputFile file) : memory_(checked_size(file)) { file.read(bytes()); }
+  static std::size_t checked_size(const io::InputFile& file) {
+    require(file.bytes() <= kMostFileBytes, ErrorKind::over_budget, "the file has {} bytes, a share has at most {}",
+            file.bytes(), kMostFileBytes);
+    return static_cast<std::size_t>(file.bytes());
+  }
+
+  SecretMemory memory_;
+};
 
 // The masks of weights and biases that a seed gives a party.
 void draw_masks(const SharedStep& step, Keystream& stream, MaskedWeights& weights) {
@@ -63,7 +81,13 @@ Words read_words(io::ByteReader& in, std::uint64_t count) {
   return words;
 }
 
-std::vector<std::byte> file_bytes(int party, std::uint64_t runs, std::span<const std::byte> common, const Seed& seed,
+// The identity and key that both files begin with.
+struct CommonSecrets {
+  PublicId pair;
+  Secret message_key;
+};
+
+std::vector<std::byte> file_bytes(int party, std::uint64_t runs, const CommonSecrets& common, const Secret& seed,
                                   std::span<const std::byte> program, const Words& masked, const Words& corrections) {
   io::ByteWriter out;
   out.raw(std::as_bytes(std::span(kMagic)));
@@ -72,14 +96,17 @@ std::vector<std::byte> file_bytes(int party, std::uint64_t runs, std::span<const
   out.u64(0);
   out.u64(runs);
   out.pad_to(kBodyAt);
-  out.raw(common);
-  out.raw(std::as_bytes(std::span(seed)));
+  out.raw(std::as_bytes(std::span(common.pair)));
+  out.pad_to(kSecretsEnd);
   out.u32(static_cast<std::uint32_t>(program.size()));
   out.raw(program);
   add_words(out, masked);
   add_words(out, corrections);
   std::vector<std::byte> bytes = out.take();
-  const Seed digest = digest_without_use(bytes);
+  // Not before, because a vector that grows leaves copies behind.
+  std::memcpy(bytes.data() + kMessageKeyAt, common.message_key.data(), kSeedBytes);
+  std::memcpy(bytes.data() + kSeedAt, seed.data(), kSeedBytes);
+  const PublicId digest = digest_without_use(bytes);
   std::memcpy(bytes.data() + kDigestAt, digest.data(), digest.size());
   return bytes;
 }
@@ -115,7 +142,9 @@ Material ShareFile::material(std::uint64_t run) const {
 
 DealtFiles deal_files(const SharedNet& net, std::uint64_t runs) {
   require(runs >= 1 && runs <= kMostRuns, ErrorKind::invalid_argument, "{} runs, expected 1 to {}", runs, kMostRuns);
-  const Seed seeds[2] = {random_seed(), random_seed()}, pair = random_seed(), message_key = random_seed();
+  const Secret seeds[2] = {Secret::random(kSeedBytes), Secret::random(kSeedBytes)};
+  CommonSecrets common{{}, Secret::random(kSeedBytes)};
+  randombytes_buf(common.pair.data(), common.pair.size());
   const std::vector<std::byte> program = write_program(net.program);
   Keystream streams[2] = {{seeds[0], kWeightsPurpose}, {seeds[1], kWeightsPurpose}};
   Words masked;
@@ -139,12 +168,13 @@ DealtFiles deal_files(const SharedNet& net, std::uint64_t runs) {
     const Words of_run = deal(net.program, masks, seeds[0], seeds[1], run);
     corrections.insert(corrections.end(), of_run.begin(), of_run.end());
   }
-  io::ByteWriter common;
-  common.raw(std::as_bytes(std::span(pair)));
-  common.raw(std::as_bytes(std::span(message_key)));
-  const std::vector<std::byte> both = common.take();
-  return {file_bytes(0, runs, both, seeds[0], program, masked, {}),
-          file_bytes(1, runs, both, seeds[1], program, masked, corrections)};
+  return {file_bytes(0, runs, common, seeds[0], program, masked, {}),
+          file_bytes(1, runs, common, seeds[1], program, masked, corrections)};
+}
+
+DealtFiles::~DealtFiles() {
+  wipe_secrets(first);
+  wipe_secrets(second);
 }
 
 ShareFile read_share_file(std::span<const std::byte> bytes) {
@@ -162,11 +192,14 @@ ShareFile read_share_file(std::span<const std::byte> bytes) {
   file.runs = in.u64();
   require(file.runs >= 1 && file.runs <= kMostRuns && file.used <= file.runs, ErrorKind::invalid_model,
           "{} of {} runs are used, expected 1 to {} runs", file.used, file.runs, kMostRuns);
-  const Seed digest = digest_without_use(bytes);
+  const PublicId digest = digest_without_use(bytes);
   require(std::memcmp(in.bytes(digest.size()).data(), digest.data(), digest.size()) == 0, ErrorKind::invalid_model,
           "the file was changed or cut off");
-  for (Seed* const seed : {&file.pair, &file.message_key, &file.seed})
-    std::memcpy(seed->data(), in.bytes(seed->size()).data(), seed->size());
+  std::memcpy(file.pair.data(), in.bytes(file.pair.size()).data(), file.pair.size());
+  for (Secret* const secret : {&file.message_key, &file.seed}) {
+    *secret = Secret(kSeedBytes);
+    std::memcpy(secret->data(), in.bytes(kSeedBytes).data(), kSeedBytes);
+  }
   file.program = read_program(in.bytes(in.u32()));
   Keystream stream(file.seed, kWeightsPurpose);
   for (const SharedStep& step : file.program.steps) {
@@ -189,8 +222,8 @@ LockedShareFile::LockedShareFile(const std::filesystem::path& path) {
           std::generic_category().message(errno));
   try {
     require(::flock(descriptor_, LOCK_EX | LOCK_NB) == 0, ErrorKind::invalid_argument,
-            "'{}' is in use by another process", path.string());
-    content_ = read_share_file(io::read_file(path, kMostFileBytes));
+            "'{}' is in use by another process; each of the two parties needs a file of its own", path.string());
+    content_ = read_share_file(FileInSecretMemory(path).bytes());
   } catch (Error& error) {
     ::close(descriptor_);
     error.add_context("file " + path.string());

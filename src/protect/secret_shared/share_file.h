@@ -23,7 +23,8 @@ namespace tessera::protect {
 struct ShareFile {
   int party = 0;
   std::uint64_t used = 0, runs = 0;
-  Seed pair{}, message_key{}, seed{};
+  PublicId pair{};
+  Secret message_key, seed;
   SharedProgram program;
   std::vector<MaskedWeights> weights;
   Words corrections;  // of all runs
@@ -31,10 +32,17 @@ struct ShareFile {
   Material material(std::uint64_t run) const;
 };
 
-// The two files of a net. Throws Error: invalid_argument for weights above kMostShared, over_budget.
-struct DealtFiles {
+// The two files of a net, which are wiped at the end.
+class DealtFiles {
+ public:
+  DealtFiles(std::vector<std::byte> a, std::vector<std::byte> b) : first(std::move(a)), second(std::move(b)) {}
+  ~DealtFiles();
+  DealtFiles(const DealtFiles&) = delete;
+  DealtFiles& operator=(const DealtFiles&) = delete;
+
   std::vector<std::byte> first, second;
 };
+// Throws Error: invalid_argument for weights above kMostShared, over_budget.
 DealtFiles deal_files(const SharedNet& net, std::uint64_t runs);
 
 // Throws Error: invalid_model, over_budget.

@@ -23,7 +23,8 @@ constexpr Word kOffset = Word{1} << 62;  // makes numbers of magnitudes below 2^
 
 class SharedParty {
  public:
-  SharedParty(int party, Material material, PeerChannel& peer) : party_(party), material_(material), peer_(peer) {}
+  SharedParty(int party, Material material, PeerChannel& peer)
+      : party_(party), material_(std::move(material)), peer_(peer) {}
 
   Words linear(const SharedStep& step, const MaskedWeights& weights, const Words& x) {
     const Words mask = material_.own(x.size());
@@ -220,7 +221,7 @@ class SharedParty {
 
 Words compute_shared(const SharedProgram& program, int party, std::span<const MaskedWeights> weights,
                      std::span<const Word> input, Material material, PeerChannel& peer) {
-  SharedParty self(party, material, peer);
+  SharedParty self(party, std::move(material), peer);
   std::vector<Words> values{Words(input.begin(), input.end())};
   for (std::size_t i = 0; i < program.steps.size(); ++i) {
     const SharedStep& step = program.steps[i];

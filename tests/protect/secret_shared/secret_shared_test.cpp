@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -207,15 +206,7 @@ class SharedRun : public testing::Test {
     const TensorShares shares = share_tensor(test::random_tensor(DType::f32, {1, 1, 28, 28}, 1, 0, 1));
     input_a = shares.first;
     input_b = shares.second;
-    const int found = ::socket(AF_INET, SOCK_STREAM, 0);  // a port that is free
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    ::bind(found, reinterpret_cast<sockaddr*>(&address), size);
-    ::getsockname(found, reinterpret_cast<sockaddr*>(&address), &size);
-    ::close(found);
-    peer = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    peer = test::free_address();
   }
 
   // What both say: results, or the messages of errors.
@@ -280,7 +271,7 @@ TEST_F(SharedRun, TellsWhenThePeerDiffers) {
   protect::ShareFile file = protect::read_share_file(io::read_file(a, 1 << 30));
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  const protect::PeerGreeting greeting{0, file.pair, file.message_key, 0};
+  const protect::PeerGreeting greeting{0, file.pair, file.message_key.bytes(), 0};
   std::thread same([&] {
     try {
       const protect::SecureChannel channel(protect::PeerSocket(ends[1], 5), greeting);
@@ -292,6 +283,23 @@ TEST_F(SharedRun, TellsWhenThePeerDiffers) {
   same.join();
 }
 
+TEST_F(SharedRun, TellsBothWhenTheyHaveTheSameFile) {
+  const std::filesystem::path copy_of_a = folder / "copy_of_a", copy_of_b = folder / "copy_of_b";
+  std::filesystem::copy_file(a, copy_of_a);
+  const Both firsts = run(a, copy_of_a);
+  EXPECT_THAT(firsts.first_error, testing::HasSubstr("the peer has the same share as this process"));
+  EXPECT_THAT(firsts.second_error, testing::HasSubstr("the peer has the same share as this process"));
+  EXPECT_THAT(firsts.first_error + firsts.second_error, testing::HasSubstr("another process listens at " + peer));
+  EXPECT_EQ(describe_shares(a).runs, 2);
+  std::filesystem::copy_file(b, copy_of_b);  // neither of two that connect can see the other one
+  const Both seconds = run(b, copy_of_b, 0.2);
+  for (const std::string& error : {seconds.first_error, seconds.second_error})
+    EXPECT_THAT(error, testing::HasSubstr("where the process with the first of the two files has to listen"));
+  const protect::LockedShareFile locked(a);
+  expect_error_containing(ErrorKind::invalid_argument, "each of the two parties needs a file of its own",
+                          [&] { run_secret_shared(a, peer, input_a, {0.1}); });
+}
+
 TEST_F(SharedRun, TellsWhenThePeerGoesOrLies) {
   const protect::ShareFile file = protect::read_share_file(io::read_file(a, 1 << 30));
   const auto against = [&](const auto& behave, const std::string& message) {
@@ -299,7 +307,7 @@ TEST_F(SharedRun, TellsWhenThePeerGoesOrLies) {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     std::thread peer_thread([&, end = ends[1]] { behave(end); });
     expect_error_containing(ErrorKind::failed, message, [&] {
-      protect::SecureChannel channel(protect::PeerSocket(ends[0], 0.5), {0, file.pair, file.message_key, 0});
+      protect::SecureChannel channel(protect::PeerSocket(ends[0], 0.5), {0, file.pair, file.message_key.bytes(), 0});
       Words words(1000);
       channel.exchange(words, words);
     });
@@ -331,7 +339,7 @@ TEST_F(SharedRun, TellsWhenThePeerGoesOrLies) {
   against(
       [&](int end) {  // greets rightly, and then sends what it likes
         const int copy = ::dup(end);
-        const protect::SecureChannel channel(protect::PeerSocket(end, 1), {1, file.pair, file.message_key, 0});
+        const protect::SecureChannel channel(protect::PeerSocket(end, 1), {1, file.pair, file.message_key.bytes(), 0});
         const std::vector<char> noise(9000, 'x');
         EXPECT_EQ(::write(copy, noise.data(), noise.size()), 9000);
         ::sleep(1);

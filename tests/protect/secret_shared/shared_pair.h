@@ -2,6 +2,9 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,12 +13,26 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "protect/secret_shared/share_file.h"
 #include "tessera/secret_shared.h"
 
 namespace tessera::test {
+
+// HOST:PORT of this machine, where nobody listens.
+inline std::string free_address() {
+  const int found = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ::bind(found, reinterpret_cast<sockaddr*>(&address), size);
+  ::getsockname(found, reinterpret_cast<sockaddr*>(&address), &size);
+  ::close(found);
+  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+}
 
 // One direction between two threads.
 class WordQueue {
