@@ -1,6 +1,7 @@
 #include "io/package.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -125,12 +126,17 @@ std::string hidden_name(std::string_view name, std::uint64_t salt) {
 
 std::uint64_t salt_of_obfuscated(const std::string& id) {
   const std::optional<std::uint64_t> salt = ops::find_salt(id);
+  if (salt) return *salt;
+  const std::vector<std::string> known = ops::known_symbol_tables();
   require(
-      salt.has_value(), ErrorKind::invalid_argument,
-      "the model is obfuscated, and its symbols {} are not known: name the file that 'tessera protect' wrote beside "
-      "it by --symbols or TESSERA_SYMBOLS, or the operator library made of that by --library or TESSERA_LIBRARY",
-      shown(id));
-  return *salt;
+      known.empty(), ErrorKind::invalid_argument,
+      "the model is obfuscated with the symbols {}, but those that were given belong to other models ({}); name the "
+      "file that 'tessera protect' wrote beside this model, or the operator library made of that",
+      shown(id), fmt::join(known, ", "));
+  fail(ErrorKind::invalid_argument,
+       "the model is obfuscated, and its symbols {} are not known: name the file that 'tessera protect' wrote beside "
+       "it by --symbols or TESSERA_SYMBOLS, or the operator library made of that by --library or TESSERA_LIBRARY",
+       shown(id));
 }
 
 StoredGraph stored_graph(const Container& container, const ModelLimits& limits) {

@@ -60,6 +60,13 @@ class KnownSymbols {
     return found != salts_.end() ? std::optional(found->second) : std::nullopt;
   }
 
+  std::vector<std::string> ids() const {
+    const std::shared_lock lock(mutex_);
+    std::vector<std::string> ids;
+    for (const auto& [id, salt] : salts_) ids.push_back(id);
+    return ids;
+  }
+
  private:
   mutable std::shared_mutex mutex_;
   std::unordered_map<std::string, KnownSymbol> symbols_;
@@ -78,6 +85,10 @@ void add_symbols(SymbolTable table) {
 
 std::optional<std::uint64_t> find_salt(std::string_view id) {
   return KnownSymbols::instance().find_salt(id);
+}
+
+std::vector<std::string> known_symbol_tables() {
+  return KnownSymbols::instance().ids();
 }
 
 const OpDef* find_symbol(std::string_view symbol) {

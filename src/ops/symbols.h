@@ -43,6 +43,8 @@ inline bool is_symbol(std::string_view op) {
 void add_symbols(SymbolTable table);
 // The salt of the table with that id; nothing if there is none.
 std::optional<std::uint64_t> find_salt(std::string_view id);
+// The ids of the tables that are known, in alphabetical order.
+std::vector<std::string> known_symbol_tables();
 
 // The operator that a symbol stands for; null when it is unknown.
 const OpDef* find_symbol(std::string_view symbol);

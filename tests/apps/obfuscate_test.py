@@ -188,8 +188,11 @@ class Obfuscate(program.WithModel):
         self.fails(WRONG_CALL, "--library or TESSERA_LIBRARY", "info", self.hidden)
         other, wrong = self.folder / "other.tsr", self.folder / "wrong"
         self.succeeds("protect", self.model, "-o", other, "--obfuscate", "1")
-        self.fails(WRONG_CALL, "the model is obfuscated", "run", self.hidden, "--symbols",
-                   self.folder / "other.symbols")
+        ids = [re.search('"id" = "([0-9a-f]{32})"', path.read_text("utf-8"))[1]
+               for path in (self.symbols, self.folder / "other.symbols")]
+        self.fails(WRONG_CALL, f"obfuscated with the symbols {ids[0]}, but those that were given belong to other "
+                   f"models ({ids[1]})", "run", self.hidden, "--symbols", self.folder / "other.symbols")
+        self.succeeds("run", self.hidden, "--symbols", self.folder / "other.symbols", "--symbols", self.symbols)
         self.fails(NOT_FOUND, "does not exist", "run", self.hidden, "--symbols", self.folder / "nothing")
         wrong.write_text("graph \"tessera symbols 1\" {", encoding="ascii")
         self.fails(INVALID, "", "run", self.hidden, "--symbols", wrong)

@@ -1,5 +1,6 @@
 #include "ops/symbols.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ops/op_table.h"
@@ -20,6 +21,7 @@ TEST(Symbols, StandForOperatorsWithAttributes) {
   EXPECT_EQ(ops::find_op("tessera::_transposes"), ops::find_op("Transpose"));
   EXPECT_EQ(ops::find_salt("transposes"), 7U);
   EXPECT_EQ(ops::find_salt("others"), std::nullopt);
+  EXPECT_THAT(ops::known_symbol_tables(), testing::Contains("transposes"));
   const Tensor x = Tensor::from<float>({2, 3}, {1, 2, 3, 4, 5, 6});
   const Tensor expected = run_op_tensor({"Transpose", {x}, {{"perm", perm}}});
   EXPECT_TRUE(identical(run_op_tensor({"tessera::_transposes", {x}}), expected));
