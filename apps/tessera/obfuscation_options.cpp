@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "base/numbers/units.h"
+#include "io/onnx/mapped_file.h"
+#include "io/package/container.h"
 #include "report/values/json_text.h"
 #include "tessera/obfuscation_measure.h"
 
@@ -17,6 +19,16 @@ namespace {
 
 std::string time_text(double seconds) {
   return base::format_duration_ns(std::llround(seconds * 1e9));
+}
+
+// To be asked before the model is loaded, which an obfuscated one is not without its symbols.
+void require_no_package(const ModelOptions& model) {
+  const std::shared_ptr<const io::MappedFile> file = io::MappedFile::map(io::InputFile::open(model_path(model.model)));
+  require(
+      !io::is_container(file->bytes()), ErrorKind::invalid_argument,
+      "obfuscation begins with the .onnx model, and is done once: '{}' is a package, which is optimised and perhaps "
+      "obfuscated already; name the model that it was made of",
+      model.model);
 }
 
 }  // namespace
@@ -31,8 +43,10 @@ void add_obfuscation_options(CLI::App& verb, ObfuscationOptions& options) {
           "Only these passes of obfuscation, of: " + fmt::format("{}", fmt::join(obfuscation_passes_of(3), ", ")))
       ->delimiter(',');
   verb.get_option("--seed")->description("Obfuscate by this seed: equal seeds give equal files; random if not given");
-  verb.add_option("--symbols", options.symbols,
-                  "The secret file of symbols that is written beside an obfuscated model; OUT.symbols if not given");
+  verb.add_option(
+      "--symbols", options.symbols,
+      "The secret file of symbols that is written beside an obfuscated model, OUT.symbols if not given; for "
+      "--find-watermark that of MODEL");
   verb.add_flag(
       "--measure", options.measures,
       "Write no file, but print what each degree of obfuscation costs, and how alike its graph is to the plain one");
@@ -42,6 +56,7 @@ void add_obfuscation_options(CLI::App& verb, ObfuscationOptions& options) {
 
 void write_obfuscated(const ObfuscationOptions& options, const ModelOptions& model, const std::string& output,
                       const ProtectOptions& protect, bool json) {
+  require_no_package(model);
   ObfuscateOptions how{options.degree.value_or(2), model.seed, options.passes, options.symbols};
   if (how.symbols.empty()) how.symbols = std::filesystem::path(output).replace_extension(".symbols");
   const ObfuscateReport report =
@@ -79,6 +94,7 @@ void write_obfuscated(const ObfuscationOptions& options, const ModelOptions& mod
 }
 
 void measure_degrees(const ObfuscationOptions& options, const ModelOptions& model, bool json) {
+  require_no_package(model);
   const std::vector<ObfuscationFigures> figures =
       measure_obfuscation(load_model(model), model.seed, {.session = session_options(model)}, 20, show_progress);
   if (json) {

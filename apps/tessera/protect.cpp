@@ -88,6 +88,7 @@ void run_protect(const ProtectVerb& options) {
   if (!options.watermark.wanted.empty()) {
     require(!options.model.model.empty(), ErrorKind::invalid_argument, "--find-watermark needs a MODEL to look into");
     if (options.current.is_set()) use_key(options.current);
+    if (!options.obfuscation.symbols.empty()) use_symbols(options.obfuscation.symbols);
     return find_watermarks(options.watermark, load_model(options.model), options.json);
   }
   if (!options.obfuscation.library_sources.empty())
@@ -102,8 +103,11 @@ void run_protect(const ProtectVerb& options) {
   check_outputs({options.output});
   if (options.obfuscation.is_asked_for()) {
     require(!options.rewraps, ErrorKind::invalid_argument, "--rewrap writes a model for other keys as it is");
-    require(options.watermark.identity.empty(), ErrorKind::invalid_argument,
-            "--watermark and --obfuscate are two calls: mark the model to an .onnx file first, then obfuscate that");
+    require(
+        options.watermark.identity.empty(), ErrorKind::invalid_argument,
+        "--watermark and --obfuscate exclude each other: a watermark is not found in scrambled weights. Each "
+        "obfuscated copy has symbols with an id of its own, which tells copies apart; or mark the model to an .onnx "
+        "file, and obfuscate that by --obfuscate 1, which leaves the weights as they are");
     return write_obfuscated(options.obfuscation, options.model, options.output, protect_options(options), options.json);
   }
   const std::string model = model_path(options.model.model);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "io/package.h"
 #include "report/values/json_text.h"
 
 namespace tessera::apps {
@@ -45,7 +46,10 @@ void find_watermarks(const WatermarkVerb& options, const Model& model, bool json
                  each.is_found ? "found" : "not found", each.score, each.threshold);
   }
   if (json) fmt::print("{}\n", report::json_text({{"watermarks", list}}, 2));
-  if (!std::ranges::any_of(findings, &WatermarkFinding::is_found)) throw CLI::RuntimeError(1);
+  if (std::ranges::any_of(findings, &WatermarkFinding::is_found)) return;
+  require(!model.graph().metadata.contains(std::string(io::kObfuscatedMark)), ErrorKind::invalid_argument,
+          "MODEL is obfuscated, which hides watermarks: that none was found says nothing");
+  throw CLI::RuntimeError(1);
 }
 
 }  // namespace tessera::apps

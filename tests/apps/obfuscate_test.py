@@ -199,6 +199,33 @@ class Obfuscate(program.WithModel):
         self.fails(NOT_FOUND, "no such operator library", "run", self.hidden, "--library", self.folder / "nothing.so")
         self.fails(INVALID, "not an operator library", "run", self.hidden, "--library", self.model)
 
+    def test_hides_watermarks(self):
+        """A mark is found where weights stay as they are; elsewhere no verdict is given."""
+        keys, marked = self.folder / "marks", self.folder / "marked.onnx"
+        if "without libsodium" in run("protect", "--new-key", keys).stderr:
+            self.skipTest("this program cannot mark models")
+        secret = ["--watermark-key", keys / "model.key"]
+        self.fails(WRONG_CALL, "a watermark is not found in scrambled weights", "protect", self.model, "-o",
+                   self.folder / "x.tsr", "--obfuscate", "2", "--watermark", "me", *secret)
+        self.succeeds("protect", self.model, "-o", marked, "--watermark", "me", *secret)
+        for degree in ("1", "2", "3"):
+            self.succeeds("protect", marked, "-o", self.folder / f"{degree}.tsr", "--obfuscate", degree)
+        find = lambda degree: ("protect", self.folder / f"{degree}.tsr", "--find-watermark", "me", *secret,
+                               "--symbols", self.folder / f"{degree}.symbols")
+        self.assertIn("'me': found", self.succeeds(*find(1)))
+        self.fails(WRONG_CALL, "MODEL is obfuscated, which hides watermarks", *find(2))
+        self.fails(WRONG_CALL, "no matrices or filters", *find(3))
+
+    def test_is_done_once(self):
+        """Without symbols, with them and with the ones of another file: the answer is the same."""
+        again = ["protect", self.hidden, "-o", self.folder / "twice.tsr", "--obfuscate", "2"]
+        for more in ([], ["--symbols", self.folder / "twice.symbols"]):
+            self.fails(WRONG_CALL, "obfuscation begins with the .onnx model, and is done once", *again, *more)
+        known = run(*again, env={**WITHOUT, "TESSERA_SYMBOLS": str(self.symbols)})
+        self.assertEqual((known.returncode, "is done once" in known.stderr), (WRONG_CALL, True), known.stderr)
+        self.fails(WRONG_CALL, "is done once", "protect", self.hidden, "--measure")
+        self.assertFalse((self.folder / "twice.tsr").exists() or (self.folder / "twice.symbols").exists())
+
     def test_tells_wrong_calls(self):
         out = self.folder / "x.tsr"
         self.fails(WRONG_CALL, "--symbols", "protect", "--emit-library", self.folder / "none")
