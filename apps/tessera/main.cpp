@@ -65,6 +65,7 @@ void add_verbs(CLI::App& app) {
   tessera::apps::add_quantize(app);
   tessera::apps::add_protect(app);
   tessera::apps::add_share(app);
+  tessera::apps::add_scale(app);
   tessera::apps::add_tokenize(app);
   tessera::apps::add_serve(app);
   tessera::apps::add_completion(app);

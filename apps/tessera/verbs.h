@@ -23,6 +23,7 @@ void add_compress(CLI::App& app);
 void add_quantize(CLI::App& app);
 void add_protect(CLI::App& app);
 void add_share(CLI::App& app);
+void add_scale(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_serve(CLI::App& app);
 void add_completion(CLI::App& app);  // after all others, because it describes them
