@@ -13,6 +13,7 @@
 #include "backends/cuda/recurrent/recurrent.h"
 #include "backends/cuda/reductions/reduction.h"
 #include "backends/cuda/rows/rows.h"
+#include "backends/cuda/rows/top_k.h"
 #include "backends/cuda/windows/windows.h"
 
 namespace tessera::backends::cuda {
@@ -23,7 +24,8 @@ std::span<const KernelEntry> kernel_table() {
     for (const std::span<const KernelEntry> family :
          {attention_kernel_table(), recurrent_kernel_table(), product_kernel_table(), windows_kernel_table(),
           rows_kernel_table(), movement_kernel_table(), element_wise_kernel_table(), typed_kernel_table(),
-          gather_kernel_table(), pad_kernel_table(), resize_kernel_table(), reduction_kernel_table()})
+          gather_kernel_table(), pad_kernel_table(), resize_kernel_table(), reduction_kernel_table(),
+          top_k_kernel_table()})
       entries.insert(entries.end(), family.begin(), family.end());
     return entries;
   }();

@@ -14,6 +14,7 @@
 #include "backends/cuda/kernels/recurrent/recurrent.h"
 #include "backends/cuda/kernels/reductions/reduction.h"
 #include "backends/cuda/kernels/rows/rows.h"
+#include "backends/cuda/kernels/rows/top_k.h"
 #include "backends/cuda/kernels/windows/windows.h"
 
 namespace tessera::cuda {
@@ -53,6 +54,10 @@ constexpr EmulatedKernel kKernels[] = {
     named<&rms_normalisation_f32>("rms_normalisation_f32"),
     named<&rms_normalisation_f16>("rms_normalisation_f16"),
     named<&rms_normalisation_bf16>("rms_normalisation_bf16"),
+    named<&top_k_f32>("top_k_f32"),
+    named<&top_k_f16>("top_k_f16"),
+    named<&top_k_bf16>("top_k_bf16"),
+    named<&top_k_i32>("top_k_i32"),
     named<&element_program_f32>("element_program_f32"),
     named<&element_program_f16>("element_program_f16"),
     named<&element_program_bf16>("element_program_bf16"),
