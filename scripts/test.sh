@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/setup.sh --tests
+scripts/setup.sh --tests --mpi
 python3 scripts/fetch_models.py
 TESSERA_CMAKE_OPTIONS='-DTESSERA_WERROR=ON -DTESSERA_PYTHON=ON' scripts/build.sh release
 exec ctest --preset release --parallel "$(nproc)" "$@"

@@ -17,6 +17,7 @@ import unittest
 import program
 import ranks_test
 from program import run
+from train_test import FAILED
 
 MPIRUN = shutil.which("mpirun")
 # For Open MPI; others ignore it.
@@ -77,9 +78,9 @@ class Mpi(ranks_test.RanksBase):
         started, ranks = self.started("stopped")
         os.kill(ranks[1], signal.SIGSTOP)
         _, errors = started.communicate(timeout=60 * program.PATIENCE)
-        self.assertNotEqual(started.returncode, 0)
+        # The exit code is that of MPI_Abort, and not of rank 0, which would have ended by itself.
+        self.assertNotIn(started.returncode, (0, FAILED))
         self.assertRegex(errors, f"rank 1 \\(host .*, process {ranks[1]}, step .* has not answered for")
-        self.assertRegex(errors, "(?i)MPI_?Abort")
         self.assert_ended(ranks)
 
     @needs_mpi
@@ -92,7 +93,7 @@ class Mpi(ranks_test.RanksBase):
 
     def started(self, name):
         """A training of two ranks that has begun, and the processes of its ranks by number."""
-        started = subprocess.Popen(mpirun(2, "train", self.config(name, steps=1000000, timeout=4 * program.PATIENCE)),
+        started = subprocess.Popen(mpirun(2, "train", self.config(name, steps=1000000, timeout=8 * program.PATIENCE)),
                                    env={**os.environ, **VARIABLES}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                    text=True)
         log = self.folder / name / "log.jsonl"
