@@ -11,6 +11,7 @@
 #include "backends/cuda/kernels/movement/resize.h"
 #include "backends/cuda/kernels/movement/strided_copy.h"
 #include "backends/cuda/kernels/products/product.h"
+#include "backends/cuda/kernels/quantisation/quantisation.h"
 #include "backends/cuda/kernels/recurrent/recurrent.h"
 #include "backends/cuda/kernels/reductions/reduction.h"
 #include "backends/cuda/kernels/rows/rows.h"
@@ -115,6 +116,8 @@ constexpr EmulatedKernel kKernels[] = {
     named<&arg_extreme_f32>("arg_extreme_f32"),
     named<&arg_extreme_f16>("arg_extreme_f16"),
     named<&arg_extreme_bf16>("arg_extreme_bf16"),
+    named<&quantize_linear>("quantize_linear"),
+    named<&dequantize_linear>("dequantize_linear"),
     named<&convert_elements>("convert_elements"),
     named<&compare_f32>("compare_f32"),
     named<&compare_f16>("compare_f16"),
