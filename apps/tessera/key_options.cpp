@@ -42,7 +42,8 @@ void add_key_options(CLI::App& app) {
   add_key_source(app, "", "The key of protected models", *source);
   const auto symbols = std::make_shared<std::vector<std::string>>();
   const auto libraries = std::make_shared<std::vector<std::string>>();
-  app.add_option("--symbols", *symbols, "The symbols of an obfuscated model (see 'tessera protect'); may be repeated");
+  app.add_option("--symbols", *symbols,
+                 "The symbols of an obfuscated model, or its licence (see 'tessera protect'); may be repeated");
   app.add_option("--library", *libraries, "The operator library of an obfuscated model; may be repeated");
   app.parse_complete_callback([source, symbols, libraries] {
     if (source->is_set()) use_key(*source);

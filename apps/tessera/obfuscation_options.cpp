@@ -50,6 +50,15 @@ void add_obfuscation_options(CLI::App& verb, ObfuscationOptions& options) {
   verb.add_flag(
       "--measure", options.measures,
       "Write no file, but print what each degree of obfuscation costs, and how alike its graph is to the plain one");
+  CLI::Option* const licence = verb.add_option(
+      "--licence", options.licence,
+      "Write the symbols, those of --obfuscate or of --symbols, into this file for one machine, where it takes their "
+      "place");
+  CLI::Option* const machine = verb.add_option("--machine", options.machine,
+                                               "The machine of --licence: what --machine-id prints there, or 'this'")
+                                   ->needs(licence);
+  licence->needs(machine);
+  verb.add_flag("--machine-id", options.shows_machine, "Print the identifier of this machine, and nothing else");
   verb.add_option("--emit-library", options.library_sources,
                   "Write the sources of an operator library for --symbols into this folder, and nothing else");
 }
@@ -61,6 +70,7 @@ void write_obfuscated(const ObfuscationOptions& options, const ModelOptions& mod
   if (how.symbols.empty()) how.symbols = std::filesystem::path(output).replace_extension(".symbols");
   const ObfuscateReport report =
       obfuscate_model(load_model(model), output, how, protect, {.session = session_options(model)});
+  if (!options.licence.empty()) write_licence(options, how.symbols, json);
   if (json) {
     fmt::print("{}\n", report::json_text({{"file", output},
                                           {"bytes", report.file_bytes},
@@ -91,6 +101,14 @@ void write_obfuscated(const ObfuscationOptions& options, const ModelOptions& mod
         "wrote {}: keep it secret; the model runs with --symbols, or with the library that --emit-library makes "
         "of it\n",
         how.symbols.string());
+}
+
+void write_licence(const ObfuscationOptions& options, const std::string& symbols, bool quiet) {
+  require(!symbols.empty(), ErrorKind::invalid_argument,
+          "--licence needs the symbols of a model: name the file by --symbols, or obfuscate a MODEL");
+  const std::string machine = options.machine == "this" ? machine_identifier() : options.machine;
+  tessera::write_licence(symbols, options.licence, machine);
+  if (!quiet) fmt::print("wrote {}: the symbols for machine {} alone\n", options.licence, machine);
 }
 
 void measure_degrees(const ObfuscationOptions& options, const ModelOptions& model, bool json) {

@@ -15,7 +15,8 @@ struct ObfuscationOptions {
   std::optional<int> degree;
   std::vector<std::string> passes;
   std::string symbols, library_sources;
-  bool measures = false;
+  std::string licence, machine;  // the file to write, and whom it is for
+  bool measures = false, shows_machine = false;
 
   bool is_asked_for() const { return degree.has_value() || !passes.empty(); }
 };
@@ -28,6 +29,8 @@ void write_obfuscated(const ObfuscationOptions& options, const ModelOptions& mod
                       const ProtectOptions& protect, bool json);
 // --measure.
 void measure_degrees(const ObfuscationOptions& options, const ModelOptions& model, bool json);
+// --licence, of a file of symbols; prints what was written unless `quiet`.
+void write_licence(const ObfuscationOptions& options, const std::string& symbols, bool quiet);
 // --emit-library.
 void write_library_sources(const ObfuscationOptions& options, std::optional<std::uint64_t> seed);
 

@@ -83,6 +83,7 @@ void run_shares(const ProtectVerb& options) {
 }
 
 void run_protect(const ProtectVerb& options) {
+  if (options.obfuscation.shows_machine) return fmt::print("{}\n", machine_identifier());
   if (!options.new_keys.empty()) return make_keys(options);
   if (!options.shares.files.empty() || !options.shares.other.empty()) return run_shares(options);
   if (!options.watermark.wanted.empty()) {
@@ -98,6 +99,12 @@ void run_protect(const ProtectVerb& options) {
             "--measure needs a MODEL, and writes no file");
     return measure_degrees(options.obfuscation, options.model, options.json);
   }
+  if (!options.obfuscation.licence.empty() && options.model.model.empty())
+    return write_licence(options.obfuscation, options.obfuscation.symbols, options.json);
+  require(
+      options.obfuscation.licence.empty() || options.obfuscation.is_asked_for(), ErrorKind::invalid_argument,
+      "--licence holds the symbols of an obfuscated model; obfuscate MODEL by --obfuscate, or leave it out and name "
+      "the --symbols");
   require(!options.model.model.empty() && !options.output.empty(), ErrorKind::invalid_argument,
           "'protect' needs a MODEL and -o OUT.tsr, or --new-key DIR; see 'tessera protect --help'");
   check_outputs({options.output});
@@ -148,7 +155,8 @@ constexpr const char* kFooter =
     "new/recipient.pub\n"
     "  tessera protect model.onnx -o hidden.tsr --obfuscate 2 --symbols hidden.symbols\n"
     "  tessera run hidden.tsr --symbols hidden.symbols\n"
-    "  tessera protect --emit-library operators --symbols hidden.symbols";
+    "  tessera protect --emit-library operators --symbols hidden.symbols\n"
+    "  tessera protect --symbols hidden.symbols --licence hidden.licence --machine this";
 
 }  // namespace
 

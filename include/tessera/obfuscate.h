@@ -40,13 +40,21 @@ TESSERA_API ObfuscateReport obfuscate_model(const Model& model, const std::files
                                             const ObfuscateOptions& options, const ProtectOptions& protect = {},
                                             const OptimiseOptions& optimise = {});
 
-// Makes the symbols of a file, or of an operator library made of one, known to this process until it ends. A library is
+// Makes the symbols of a file or licence, or of an operator library, known to this process until it ends. A library is
 // code: load only what you trust. Throws Error: not_found, io, invalid_model, over_budget; unsupported for a library of
-// another version of the interface (tessera/operator_library.h).
+// another version of the interface (tessera/operator_library.h); invalid_argument for a licence of another machine.
 TESSERA_API void use_symbols(const std::filesystem::path& path);
 TESSERA_API void use_operator_library(const std::filesystem::path& path);
 // The files that TESSERA_SYMBOLS and TESSERA_LIBRARY name, if they name any; several are separated by ':'.
 TESSERA_API void use_symbols_of_environment();
+
+// The identifier of this machine, of 32 hexadecimal digits: a keyed hash of /etc/machine-id. Throws Error: not_found,
+// io, unsupported (that file holds no id).
+TESSERA_API std::string machine_identifier();
+// Writes the symbols of a file as a licence, which use_symbols takes in their place on the machine with that identifier
+// alone. docs/obfuscate.md says whom that stops. Throws Error: io, invalid_argument, and as use_symbols does.
+TESSERA_API void write_licence(const std::filesystem::path& symbols, const std::filesystem::path& licence,
+                               const std::string& machine);
 
 // Writes the sources of an operator library into a folder: its symbols and masks, which CMake builds against the
 // installed headers. Equal seeds give equal sources. Throws Error: io, and as use_symbols does.

@@ -1,5 +1,7 @@
 // Stands in the place of this folder where libsodium was not found: protected files are refused with that reason.
 #include "base/error.h"
+#include "protect/licence.h"
+#include "tessera/obfuscate.h"
 #include "tessera/protect.h"
 #include "tessera/secret_shared.h"
 #include "tessera/watermark.h"
@@ -9,8 +11,9 @@ namespace {
 
 [[noreturn]] void refuse() {
   fail(ErrorKind::unsupported,
-       "this Tessera was built without libsodium, and so can neither read nor write protected models, watermarks and "
-       "shares");
+       "this Tessera was built without libsodium, and so can neither read nor write protected models, watermarks, "
+       "shares "
+       "and licences");
 }
 
 class NoKey : public ModelKey {
@@ -46,6 +49,15 @@ Model add_watermark(const Model&, const std::string&, const std::filesystem::pat
 }
 std::vector<WatermarkFinding> find_watermarks(const Model&, std::span<const std::string>, const std::filesystem::path&,
                                               std::int64_t*) {
+  refuse();
+}
+std::string machine_identifier() {
+  refuse();
+}
+void write_licence(const std::filesystem::path&, const std::filesystem::path&, const std::string&) {
+  refuse();
+}
+ops::SymbolTable protect::read_licence(std::span<const std::byte>, const std::string&) {
   refuse();
 }
 ShareReport share_model(const Model&, const std::filesystem::path&, const std::filesystem::path&, std::int64_t) {

@@ -226,6 +226,37 @@ class Obfuscate(program.WithModel):
         self.fails(WRONG_CALL, "is done once", "protect", self.hidden, "--measure")
         self.assertFalse((self.folder / "twice.tsr").exists() or (self.folder / "twice.symbols").exists())
 
+    def test_runs_with_a_licence(self):
+        """A licence takes the place of the symbols on its machine, and opens on no other one."""
+        if not pathlib.Path("/etc/machine-id").exists() or "without libsodium" in run("protect", "--machine-id").stderr:
+            self.skipTest("there is no machine id, or this program cannot encrypt")
+        machine = self.succeeds("protect", "--machine-id").strip()
+        self.assertRegex(machine, "^[0-9a-f]{32}$")
+        self.assertNotEqual(machine, pathlib.Path("/etc/machine-id").read_text("ascii").strip())
+        ours, same, others = (self.folder / name for name in ("licence", "same_licence", "others_licence"))
+        other = ("0" if machine[0] != "0" else "1") + machine[1:]
+        for path, whose in ((ours, "this"), (same, machine), (others, other)):
+            self.assertIn("alone", self.succeeds("protect", "--symbols", self.symbols, "--licence", path, "--machine",
+                                                 whose))
+        for path in (ours, same):
+            self.gives_the_outputs_of_the_plain_model("--symbols", path)
+        self.gives_the_outputs_of_the_plain_model(env={**WITHOUT, "TESSERA_SYMBOLS": str(ours)})
+        self.fails(WRONG_CALL, f"the licence is for another machine; this one is {machine}", "run", self.hidden,
+                   "--symbols", others)
+        self.assertEqual(run("run", self.hidden, "--symbols", others).stderr.strip().count("\n"), 0)
+        new = self.folder / "licensed.tsr"
+        self.succeeds("protect", self.model, "-o", new, "--obfuscate", "1", "--licence", self.folder / "l", "--machine",
+                      "this")
+        self.succeeds("run", new, "--symbols", self.folder / "l")
+        self.fails(WRONG_CALL, "is a licence for one machine", "protect", "--emit-library", self.folder / "none",
+                   "--symbols", ours)
+        self.fails(WRONG_CALL, "--licence requires --machine", "protect", "--symbols", self.symbols, "--licence", new)
+        self.fails(WRONG_CALL, "--licence needs the symbols", "protect", "--licence", ours, "--machine", "this")
+        self.fails(WRONG_CALL, "is no identifier of a machine", "protect", "--symbols", self.symbols, "--licence", ours,
+                   "--machine", "that")
+        self.fails(WRONG_CALL, "obfuscate MODEL by --obfuscate", "protect", self.model, "-o", new, "--licence", ours,
+                   "--machine", "this")
+
     def test_tells_wrong_calls(self):
         out = self.folder / "x.tsr"
         self.fails(WRONG_CALL, "--symbols", "protect", "--emit-library", self.folder / "none")

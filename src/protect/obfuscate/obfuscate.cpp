@@ -127,7 +127,7 @@ ObfuscateReport obfuscate_model(const Model& model, const std::filesystem::path&
 }
 
 void use_symbols(const std::filesystem::path& path) {
-  ops::SymbolTable table = protect::read_symbol_file(path);
+  ops::SymbolTable table = protect::read_symbols_or_licence(path);
   try {
     ops::add_symbols(std::move(table));
   } catch (Error& error) {

@@ -13,6 +13,8 @@
 #include "io/file.h"
 #include "io/output_file.h"
 #include "ir/text.h"
+#include "protect/licence.h"
+#include "tessera/obfuscate.h"
 
 namespace tessera::protect {
 namespace {
@@ -71,14 +73,29 @@ ops::SymbolTable parse_symbols(std::string_view text) {
   return table;
 }
 
-ops::SymbolTable read_symbol_file(const std::filesystem::path& path) {
+namespace {
+
+ops::SymbolTable read_symbols(const std::filesystem::path& path, bool with_licences) {
   try {
     const std::vector<std::byte> bytes = io::read_file(path, kMostBytes);
-    return parse_symbols({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    if (!is_licence(bytes)) return parse_symbols({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    require(with_licences, ErrorKind::invalid_argument,
+            "the file is a licence for one machine; expected the file of symbols that it was made of");
+    return read_licence(bytes, machine_identifier());
   } catch (Error& error) {
     error.add_context("file " + path.string());
     throw;
   }
+}
+
+}  // namespace
+
+ops::SymbolTable read_symbol_file(const std::filesystem::path& path) {
+  return read_symbols(path, false);
+}
+
+ops::SymbolTable read_symbols_or_licence(const std::filesystem::path& path) {
+  return read_symbols(path, true);
 }
 
 void write_symbol_file(const std::filesystem::path& path, const ops::SymbolTable& table) {

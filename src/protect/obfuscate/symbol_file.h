@@ -16,8 +16,10 @@ std::string symbol_line(const ops::Symbol& symbol);
 // Safe on any text. Throws Error(invalid_model).
 ops::SymbolTable parse_symbols(std::string_view text);
 
-// Throws Error: not_found, io, and as parse_symbols does.
+// Throws Error: not_found, io, invalid_argument for a licence, and as parse_symbols does.
 ops::SymbolTable read_symbol_file(const std::filesystem::path& path);
+// Likewise, but opens a licence if it is for this machine. Throws also as read_licence does (protect/licence.h).
+ops::SymbolTable read_symbols_or_licence(const std::filesystem::path& path);
 // Only the owner can read the file. Throws Error(io).
 void write_symbol_file(const std::filesystem::path& path, const ops::SymbolTable& table);
 
