@@ -1,13 +1,16 @@
 // Architectures: 75 80 86 89 90a 100 120
-// Gate: reduce_f32 registers 96 shared 64 instruction SHFL
-// Gate: reduce_f16 registers 96 shared 64 instruction SHFL
-// Gate: reduce_bf16 registers 96 shared 64 instruction SHFL
+// Gate: reduce_f32 registers 64 shared 64 instruction SHFL
+// Gate: reduce_f16 registers 64 shared 64 instruction SHFL
+// Gate: reduce_bf16 registers 64 shared 64 instruction SHFL
 #include <math.h>
 
 #include "backends/cuda/kernels/reductions/reduction.h"
 
 namespace tessera::cuda {
 namespace {
+
+// Blocks that share a multiprocessor: 64 registers per thread. Left to itself, ptxas spills on sm_100.
+constexpr int kResidentBlocks = 4;
 
 struct ReductionResults {
   float values[kReductionThreads / 32];
@@ -94,15 +97,15 @@ __device__ __forceinline__ void reduce(const ReductionParameters& p) {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(kReductionThreads)
+extern "C" __global__ void __launch_bounds__(kReductionThreads, kResidentBlocks)
     reduce_f32(const __grid_constant__ ReductionParameters p) {
   reduce<float>(p);
 }
-extern "C" __global__ void __launch_bounds__(kReductionThreads)
+extern "C" __global__ void __launch_bounds__(kReductionThreads, kResidentBlocks)
     reduce_f16(const __grid_constant__ ReductionParameters p) {
   reduce<Float16>(p);
 }
-extern "C" __global__ void __launch_bounds__(kReductionThreads)
+extern "C" __global__ void __launch_bounds__(kReductionThreads, kResidentBlocks)
     reduce_bf16(const __grid_constant__ ReductionParameters p) {
   reduce<Bfloat16>(p);
 }
