@@ -52,6 +52,7 @@ class FolderConfig final : public models::ConfigValues {
     architecture_ = type->get<std::string>();
     if (architecture_ == "gemma3_text") architecture_ = "gemma3";
     check_activation();
+    check_attention();
     read_sizes();
     read_windows();
     read_rotary();
@@ -92,29 +93,49 @@ class FolderConfig final : public models::ConfigValues {
   }
 
   void check_activation() const {
-    const json* gelu = find(config_, "hidden_activation");
-    const json* activation = gelu != nullptr ? gelu : find(config_, "hidden_act");
+    const bool is_gemma = architecture_.starts_with("gemma");
+    // Gemma's files may state two; the older one, "hidden_act", says nothing.
+    const json* activation = find(config_, is_gemma ? "hidden_activation" : "hidden_act");
     if (activation == nullptr) return;
     const std::string name = activation->is_string() ? activation->get<std::string>() : activation->dump();
-    const bool is_gemma = architecture_.starts_with("gemma");
-    // Configurations of Gemma that say "gelu" mean the approximation by tanh.
-    const bool fits = is_gemma ? name.starts_with("gelu") : name == "silu";
+    const bool fits = is_gemma ? name == "gelu_pytorch_tanh" || name == "gelu_new" : name == "silu";
     require(fits, ErrorKind::unsupported, "the activation '{}' of a model of the architecture '{}'", base::shown(name),
             base::shown(architecture_));
+  }
+
+  void check_attention() const {
+    const json* both_ways = find(config_, "use_bidirectional_attention");
+    require(both_ways == nullptr || *both_ways == false, ErrorKind::unsupported,
+            "attention to later tokens ('use_bidirectional_attention' in config.json)");
+  }
+
+  // What files of Gemma may leave out, as transformers' configurations of both have it.
+  void take_defaults_of_gemma() {
+    const bool is_third = architecture_ == "gemma3";
+    for (const auto& [as, value] : {std::pair{"context_length", is_third ? 131072.0 : 8192.0},
+                                    {"attention.head_count", 8.0},
+                                    {"attention.head_count_kv", 4.0},
+                                    {"attention.key_length", 256.0},
+                                    {"attention.query_pre_attn_scalar", 256.0},
+                                    {"rope.freq_base", is_third ? 1e6 : 1e4}})
+      numbers_.insert_or_assign(as, value);
   }
 
   // The keys that every configuration has, by the names that its owner knows them by; and the epsilon that transformers
   // takes where the file has none.
   void check_keys() {
-    for (const char* key :
-         {"num_hidden_layers", "max_position_embeddings", "hidden_size", "intermediate_size", "num_attention_heads"})
+    const bool is_gemma = architecture_.starts_with("gemma");
+    for (const char* key : {"num_hidden_layers", "hidden_size", "intermediate_size"})
       require(find(config_, key) != nullptr, ErrorKind::invalid_model, "config.json lacks '{}'", key);
+    for (const char* key : {"max_position_embeddings", "num_attention_heads"})
+      require(is_gemma || find(config_, key) != nullptr, ErrorKind::invalid_model, "config.json lacks '{}'", key);
     if (find(config_, "rms_norm_eps") == nullptr)
       numbers_.insert_or_assign("attention.layer_norm_rms_epsilon", architecture_ == "phi3" ? 1e-5 : 1e-6);
   }
 
   void read_sizes() {
     check_keys();
+    if (architecture_.starts_with("gemma")) take_defaults_of_gemma();
     for (const auto& [key, as] : {std::pair{"num_hidden_layers", "block_count"},
                                   {"max_position_embeddings", "context_length"},
                                   {"vocab_size", "stated_vocabulary"},

@@ -76,7 +76,7 @@ void add_end_tokens(const nlohmann::json& config, const std::string& file, std::
   const nlohmann::json list = found->is_array() ? *found : nlohmann::json::array({*found});
   for (const nlohmann::json& token : list) {
     require(token.is_number_integer(), ErrorKind::invalid_model,
-            "eos_token_id in '{}' is {}, expected a number or a list of numbers", file, found->dump());
+            "eos_token_id in '{}' holds {}, expected a number or a list of numbers", file, base::shown(token.dump()));
     tokens.push_back(token.get<std::int64_t>());
   }
 }

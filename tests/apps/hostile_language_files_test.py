@@ -323,6 +323,10 @@ class HostileLanguageFiles(unittest.TestCase):
                 path = files.write_folder(self.folder / "folder", settings=files.config() | change)
                 self.survived(*verbs(path)[1])
 
+    def test_many_tokens_that_end_an_answer(self):
+        path = files.write_folder(self.folder / "folder", settings=files.config() | {"eos_token_id": [0] * 100_000})
+        self.accepted(*verbs(path)[1])
+
     def test_lists_in_lists(self):
         deep = "[" * 500_000 + "]" * 500_000
         self.survived("info", self.write(files.gguf(files.metadata() | {"llama.x": (files.STRING, deep)})), "--json")

@@ -203,8 +203,6 @@ TOKENIZERS = {
 KNOWN = {
     "template: slices": "a step may copy a megabyte", "template: reversed slices": "a step may copy a megabyte",
     "template: searches": "a step may read a megabyte",
-    "config.json eos_token_id = [0, 0": "100,000 ends take more than ten seconds",
-    "generation_config.json eos_token_id = [0, 0": "100,000 ends take more than ten seconds",
     "tokenizer: replace that doubles": "16777216 characters take 350 to 420 MiB",
     "tokenizer: prepend": "16777216 characters take more than a second and 256 MiB",
 }
@@ -251,7 +249,7 @@ class Attacks:
         if "bug in" in text or any(not each.isprintable() for each in text.strip()):
             found.append("unclean message")
         if found:
-            known = any(what.startswith(each) for each in KNOWN) and (code >= 0 or "eos_token_id" in what)
+            known = any(what.startswith(each) for each in KNOWN) and code >= 0
             if not known:
                 self.faults.append(what)
             call = " ".join(map(str, arguments))[:160]

@@ -123,19 +123,7 @@ CASES = {
 }
 # What gives other logits today, and why: told, and no failure until it is mended.
 KNOWN = {
-    "llama3_qwen2": "the scaling llama3 is left out without a word",
-    "llama3_qwen3": "the scaling llama3 is left out without a word",
-    "llama3_qwen3_heads_of_16": "the scaling llama3 is left out without a word",
-    "longrope_llama": "the scaling longrope is left out without a word",
-    "longrope_original": "the scaling longrope is left out without a word",
-    "longrope_qwen3": "the scaling longrope is left out without a word",
-    "gemma2_gelu": "gelu is computed as gelu_pytorch_tanh", "gemma3_gelu": "gelu is computed as gelu_pytorch_tanh",
-    "gemma3_caps": "final_logit_softcapping is left out without a word",
-    "gemma3_cap_of_logits": "final_logit_softcapping is left out without a word",
-    "gemma3_both_ways": "use_bidirectional_attention is left out without a word",
-    "gemma2.without query_pre_attn_scalar": "transformers' default is 256",
-    "gemma3.without query_pre_attn_scalar": "transformers' default is 256",
-    "gemma3.without rope_theta (idle)": "transformers' default is 1000000",
+    "longrope_original": "transformers leaves the original length of a rope_scaling out",
 }
 ELEMENTS = {"f16": torch.float16, "bf16": torch.bfloat16}
 KINDS = {"llama": ("Llama", {}), "mistral": ("Mistral", dict(sliding_window=9, head_dim=24)),

@@ -160,7 +160,7 @@ CASES = {
             "rope_factors_long.weight": LONG["long_factor"], "rope_factors_short.weight": LONG["short_factor"]}, ()),
 }
 # What gives other logits today: told, and no failure until it is mended.
-KNOWN = {"llama linear, old key": "rope.scale_linear, which files before rope.scaling.factor have, is left out"}
+KNOWN = {}
 TYPES = [Q.F16, Q.BF16, Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0, Q.MXFP4]
 
 

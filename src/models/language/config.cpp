@@ -32,9 +32,10 @@ std::int64_t uniform_size(const ConfigValues& values, std::string_view key, std:
 RotaryTable read_rotary(const ConfigValues& values) {
   RotaryTable table;
   table.base = number_of(values, "rope.freq_base", kSmallestNumber, 10000);
-  const std::string scaling = values.text("rope.scaling.type").value_or("none");
+  const std::string scaling = values.text("rope.scaling.type").value_or("linear");
   if (scaling == "linear") {
-    table.linear_factor = number_of(values, "rope.scaling.factor", kSmallestNumber, 1);
+    const double older = number_of(values, "rope.scale_linear", kSmallestNumber, 1);  // a key that older files have
+    table.linear_factor = number_of(values, "rope.scaling.factor", kSmallestNumber, older);
   } else {
     // The divisors of the frequencies stand among the weights of the latter two.
     require(scaling == "none" || scaling == "llama3" || scaling == "longrope", ErrorKind::unsupported,
@@ -42,6 +43,24 @@ RotaryTable read_rotary(const ConfigValues& values) {
             base::shown(scaling));
   }
   return table;
+}
+
+// Divisors of the frequencies, where the file has them: one list (Llama 3), or one for long and one for short contexts
+// ("LongRoPE", arXiv:2402.13753).
+void read_divisors(RotaryTable& table, const LanguageConfig& config, const ConfigValues& values,
+                   const WeightSource& weights, std::int64_t trained) {
+  table.divisors = vector_of(weights, "rope_freqs.weight", config.rotated / 2);
+  if (!table.divisors.empty()) return;
+  const std::int64_t original = values.integer("rope.scaling.original_context_length").value_or(trained);
+  table.divisors =
+      vector_of(weights, config.context > original ? "rope_factors_long.weight" : "rope_factors_short.weight",
+                config.rotated / 2);
+  if (table.divisors.empty()) return;
+  const double factor = original < trained ? static_cast<double>(trained) / static_cast<double>(original)
+                                           : number_of(values, "rope.scaling.factor", kSmallestNumber, 1);
+  const double usual =
+      factor > 1 && original > 1 ? std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original))) : 1;
+  table.magnitude = number_of(values, "rope.scaling.attn_factor", kSmallestNumber, usual);
 }
 
 void check_divisors(const RotaryTable& table) {
@@ -134,6 +153,7 @@ LanguageConfig read_language_config(const ConfigValues& values, const WeightSour
   config.epsilon = number_of(values, "attention.layer_norm_rms_epsilon", 0, 1e-5);
   config.query_scale = 1 / std::sqrt(static_cast<double>(config.head_size));
   config.rotary = {read_rotary(values)};
+  read_divisors(config.rotary[0], config, values, weights, trained);
   found->adapt(config, values, weights);
   const std::vector<std::int64_t> windows = values.integers("attention.layer_windows");
   require(windows.empty() || windows.size() == config.layers.size(), ErrorKind::invalid_model,

@@ -32,6 +32,7 @@ void adapt_gemma2(LanguageConfig& config, const ConfigValues& values, const Weig
 void adapt_gemma3(LanguageConfig& config, const ConfigValues& values, const WeightSource&) {
   constexpr std::int64_t kLargeLayers = 62, kUsualWindow = 1024, kUsualPattern = 6;
   adapt_common(config, values, kLargeLayers);
+  config.logit_softcap = number_of(values, "final_logit_softcapping", 0, 0);
   const std::int64_t window = window_of(values, kUsualWindow);
   const std::int64_t pattern = integer_of(values, "attention.sliding_window_pattern", 1, kMostLayers, kUsualPattern);
   RotaryTable local;

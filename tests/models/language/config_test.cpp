@@ -89,6 +89,32 @@ TEST(LanguageConfig, FactorsOfLongContexts) {
                  "'rope_factors_long.weight' is 1 rows of 8 (f32), expected one of 9 numbers");
 }
 
+// Files of any architecture may scale positions, which none may leave out without a word.
+TEST(LanguageConfig, EveryArchitectureScalesPositions) {
+  for (const std::string_view architecture : language_architectures()) {
+    SCOPED_TRACE(architecture);
+    TinyLanguageModel divided = tiny_language_model(std::string(architecture));
+    divided.add("rope_freqs.weight", 1, 9, base::BlockFormat::f32, 0, 3);
+    EXPECT_EQ(read(divided).rotary[0].divisors, std::vector<double>(9, 3.0));
+    TinyLanguageModel longer = tiny_language_model(std::string(architecture));
+    longer.numbers["rope.scaling.original_context_length"] = 32;
+    longer.add("rope_factors_long.weight", 1, 9, base::BlockFormat::f32, 0, 5);
+    EXPECT_EQ(read(longer).rotary[0].divisors, std::vector<double>(9, 5.0));
+    TinyLanguageModel linear = tiny_language_model(std::string(architecture));
+    linear.numbers["rope.scale_linear"] = 4;  // the key of older files, which state no type
+    EXPECT_EQ(read(linear).rotary[0].linear_factor, 4);
+    linear.numbers["rope.scaling.factor"] = 2;
+    EXPECT_EQ(read(linear).rotary[0].linear_factor, 2);
+  }
+}
+
+TEST(LanguageConfig, Gemma3CapsLogitsWhereItSaysSo) {
+  TinyLanguageModel model = tiny_language_model("gemma3");
+  EXPECT_EQ(read(model).logit_softcap, 0);
+  model.numbers["final_logit_softcapping"] = 30;
+  EXPECT_EQ(read(model).logit_softcap, 30);
+}
+
 TEST(LanguageConfig, RefusesByName) {
   TinyLanguageModel model = tiny_language_model("llama");
   model.name = "mamba";
