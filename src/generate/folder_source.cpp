@@ -109,7 +109,7 @@ class FolderConfig final : public models::ConfigValues {
             "attention to later tokens ('use_bidirectional_attention' in config.json)");
   }
 
-  // What files of Gemma may leave out, as transformers' configurations of both have it.
+  // The keys that files of Gemma may leave out, with the values that transformers takes then.
   void take_defaults_of_gemma() {
     const bool is_third = architecture_ == "gemma3";
     for (const auto& [as, value] : {std::pair{"context_length", is_third ? 131072.0 : 8192.0},
