@@ -73,7 +73,7 @@ TEST(Licence, IdentifiesMachinesByAHash) {
                                 [&] { protect::machine_identifier_of(folder / "nothing"); });
 }
 
-// What opens on one machine must not become a table for all of them.
+// A licence opens on one machine: nothing may write its symbols out for others.
 TEST(Licence, IsNoFileOfSymbols) {
   const test::TemporaryFolder folder;
   const std::vector<std::byte> licence = protect::write_licence(table(), kMachine);

@@ -145,7 +145,7 @@ TEST(SecretChild, FindsNothingAfterTheModelIsGone) {
   EXPECT_EQ(count_in_memory(weights), 0);
 }
 
-// Of a file of shares, without a copy that stays.
+// Reads a part of a file of shares so that no copy of it stays in memory.
 Masked masked_part(const std::filesystem::path& path, ::off_t offset) {
   std::uint8_t part[sizeof(Masked)];
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

@@ -1,7 +1,6 @@
 #include "backends/cuda/element_wise/typed.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "backends/cuda/element_wise/broadcast_axes.h"
 #include "backends/cuda/kernels/element_wise/typed_parameters.h"
@@ -14,7 +13,6 @@ namespace {
 using tessera::cuda::CastParameters;
 using tessera::cuda::kTypedAxes;
 using tessera::cuda::kTypedThreads;
-using tessera::cuda::StoredType;
 using tessera::cuda::TypedOperation;
 using tessera::cuda::TypedParameters;
 
@@ -111,39 +109,6 @@ class TypedKernel final : public Kernel {
 
 KernelPointer create(const ops::NodeView& view, WeightStore&, const DeviceProperties&) {
   return std::make_unique<TypedKernel>(view);
-}
-
-std::optional<StoredType> element_type_of(DType type) {
-  switch (type) {
-    case DType::f32:
-      return StoredType::f32;
-    case DType::f16:
-      return StoredType::f16;
-    case DType::bf16:
-      return StoredType::bf16;
-    case DType::f64:
-      return StoredType::f64;
-    case DType::i8:
-      return StoredType::i8;
-    case DType::u8:
-      return StoredType::u8;
-    case DType::i16:
-      return StoredType::i16;
-    case DType::u16:
-      return StoredType::u16;
-    case DType::i32:
-      return StoredType::i32;
-    case DType::u32:
-      return StoredType::u32;
-    case DType::i64:
-      return StoredType::i64;
-    case DType::u64:
-      return StoredType::u64;
-    case DType::boolean:
-      return StoredType::boolean;
-    default:
-      return std::nullopt;
-  }
 }
 
 std::string reject_cast(const ops::NodeView& view, const DeviceProperties& device) {

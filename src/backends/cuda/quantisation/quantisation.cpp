@@ -1,7 +1,6 @@
 #include "backends/cuda/quantisation/quantisation.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "backends/cuda/kernels/quantisation/quantisation_parameters.h"
 #include "backends/cuda/launch_types.h"
@@ -14,37 +13,14 @@ namespace {
 using tessera::cuda::kQuantisationThreads;
 using tessera::cuda::QuantisationParameters;
 using tessera::cuda::ScaleLayout;
-using tessera::cuda::StoredType;
 
-std::optional<StoredType> real_type_of(DType type) {
-  switch (type) {
-    case DType::f32:
-      return StoredType::f32;
-    case DType::f16:
-      return StoredType::f16;
-    case DType::bf16:
-      return StoredType::bf16;
-    default:
-      return std::nullopt;
-  }
+bool is_real(DType type) {
+  return type == DType::f32 || type == DType::f16 || type == DType::bf16;
 }
 
 // The types that the kernels quantise to and dequantise from.
-std::optional<StoredType> integer_type_of(DType type) {
-  switch (type) {
-    case DType::i8:
-      return StoredType::i8;
-    case DType::u8:
-      return StoredType::u8;
-    case DType::i16:
-      return StoredType::i16;
-    case DType::u16:
-      return StoredType::u16;
-    case DType::i32:
-      return StoredType::i32;
-    default:
-      return std::nullopt;
-  }
+bool is_quantised(DType type) {
+  return type == DType::i8 || type == DType::u8 || type == DType::i16 || type == DType::u16 || type == DType::i32;
 }
 
 bool quantises(const ops::NodeView& view) {
@@ -77,9 +53,9 @@ ScaleLayout layout_of(const ops::NodeView& view) {
 std::string reject_quantisation(const ops::NodeView& view, const DeviceProperties& device) {
   const DType from = view.input(0).dtype, to = view.output(0).dtype;
   const DType real = quantises(view) ? from : to, integer = quantises(view) ? to : from;
-  if (!real_type_of(real) || !real_type_of(view.input(1).dtype) || !real_type_of(precision_of(view)))
+  if (!is_real(real) || !is_real(view.input(1).dtype) || !is_real(precision_of(view)))
     return "the kernel takes real numbers of f32, f16 and bf16 alone";
-  if (!integer_type_of(integer) || (quantises(view) && integer == DType::i32))
+  if (!is_quantised(integer) || (quantises(view) && integer == DType::i32))
     return fmt::format("the kernel does not convert {} to {}", name_of(from), name_of(to));
   if (view.has_input(2) && view.input(2).elements() != view.input(1).elements())
     return fmt::format("{} zero points for {} scales", view.input(2).elements(), view.input(1).elements());
@@ -93,10 +69,10 @@ class QuantisationKernel final : public Kernel {
     const DType from = view.input(0).dtype, to = view.output(0).dtype;
     parameters_.count = view.output(0).elements();
     parameters_.layout = layout_of(view);
-    parameters_.real = *real_type_of(quantises(view) ? from : to);
-    parameters_.integer = *integer_type_of(quantises(view) ? to : from);
-    parameters_.scale_type = *real_type_of(view.input(1).dtype);
-    parameters_.precision = *real_type_of(precision_of(view));
+    parameters_.real = *element_type_of(quantises(view) ? from : to);
+    parameters_.integer = *element_type_of(quantises(view) ? to : from);
+    parameters_.scale_type = *element_type_of(view.input(1).dtype);
+    parameters_.precision = *element_type_of(precision_of(view));
   }
 
   void run(KernelContext& context) const override {
